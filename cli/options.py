@@ -1,0 +1,55 @@
+"""Options that several commands share, and how flags, a settings file and defaults become settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from ucc_path.engine.local import usable_cores
+from ucc_path.formats import settings_toml
+from ucc_path.settings import TABLES
+
+F = TypeVar("F", bound=Callable[..., Any])
+S = TypeVar("S")
+
+quiet = click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors and failures.")
+verbose = click.option("-v", "--verbose", is_flag=True, help="Say more about each slide.")
+debug = click.option("--debug", is_flag=True, help="Show the traceback of an error.", expose_value=False)
+overwrite = click.option("--overwrite", is_flag=True, help="Replace finished output.")
+settings_file = click.option(
+    "--settings",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE.toml",
+    help="Settings by table, [tiling] [tissue] [annotation]; a flag wins over the file.",
+)
+workers = click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    default=usable_cores,
+    show_default="the cores of this machine",
+    help="Processes at work at once; the result does not depend on it.",
+)
+
+
+def talk(command: F) -> F:
+    """The options of every command: --quiet, --verbose, --debug."""
+    return quiet(verbose(debug(command)))
+
+
+def setting(settings: type[Any], name: str, *flags: str, **extra: Any) -> Callable[[F], F]:
+    """An option for one field of a settings class: its help and its default are written there and nowhere else."""
+    field = next(field for field in fields(settings) if field.name == name)
+    extra.setdefault("show_default", str(field.default))
+    extra.setdefault("type", type(field.default))
+    extra.setdefault("help", str(field.metadata["help"][0].upper() + field.metadata["help"][1:] + "."))
+    return click.option(*(flags or (f"--{name.replace('_', '-')}",)), name, default=None, **extra)
+
+
+def merged(table: str, file: Path | None, **flags: Any) -> Any:
+    """The settings of a table that are in force: defaults, then the file, then the flags that were given."""
+    base = (settings_toml.read(file) if file else {}).get(table, TABLES[table]())
+    return replace(base, **{name: value for name, value in flags.items() if value is not None})

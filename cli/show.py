@@ -1,0 +1,96 @@
+"""What a workflow says, shown to a person: a bar on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Generator
+from typing import TypeVar
+
+import click
+from tqdm import tqdm
+
+from ucc_path.workflows.events import Detail, Event, Failure, Notice, Progress
+
+R = TypeVar("R")
+
+LINE_EVERY_S = 10.0
+
+
+def show(work: Generator[Event, None, R], *, quiet: bool = False, verbose: bool = False) -> R:
+    """Runs a workflow to its end, telling of it on standard error; returns its result."""
+    stage = _QuietStage() if quiet else _BarStage() if sys.stderr.isatty() else _LineStage()
+    try:
+        while True:
+            try:
+                event = next(work)
+            except StopIteration as end:
+                result: R = end.value
+                return result
+            if isinstance(event, Progress):
+                stage.update(event)
+            elif isinstance(event, Failure):
+                stage.say(f"Failed: {event.item}: {event.reason}")
+            elif isinstance(event, Notice) and not quiet:
+                stage.say(f"Note: {event.text}")
+            elif isinstance(event, Detail) and verbose and not quiet:
+                stage.say(event.text)
+    finally:
+        stage.close()
+        work.close()
+
+
+class _QuietStage:
+    """Only what must be said."""
+
+    def update(self, progress: Progress) -> None:
+        pass
+
+    def say(self, text: str) -> None:
+        click.echo(text, err=True)
+
+    def close(self) -> None:
+        pass
+
+
+class _LineStage(_QuietStage):
+    """A line when a stage begins and ends, and now and then between."""
+
+    def __init__(self) -> None:
+        self._stage = ""
+        self._began_s = self._said_s = 0.0
+
+    def update(self, progress: Progress) -> None:
+        now = time.monotonic()
+        if progress.stage != self._stage:
+            self._stage, self._began_s, self._said_s = progress.stage, now, now
+        is_over = progress.done == progress.total
+        if is_over or now - self._said_s >= LINE_EVERY_S:
+            self._said_s = now
+            rate = progress.done / max(now - self._began_s, 1e-3)
+            left = "" if is_over or not progress.done else f", {(progress.total - progress.done) / rate:.0f} s left"
+            text = f"{progress.stage}: {progress.done} of {progress.total} {progress.unit}"
+            self.say(f"{text} ({rate:.1f} {progress.unit}/s{left})")
+
+
+class _BarStage(_QuietStage):
+    """A bar with rate and time left."""
+
+    def __init__(self) -> None:
+        self._bar: tqdm[None] | None = None
+        self._stage = ""
+
+    def update(self, progress: Progress) -> None:
+        if self._bar is None or progress.stage != self._stage:
+            self.close()
+            self._stage = progress.stage
+            self._bar = tqdm(total=progress.total, desc=progress.stage, unit=f" {progress.unit}", file=sys.stderr)
+        self._bar.update(progress.done - self._bar.n)
+
+    def say(self, text: str) -> None:
+        tqdm.write(text, file=sys.stderr)
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None

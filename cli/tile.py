@@ -1,0 +1,164 @@
+"""`ucc-path tile`: labelled tiles from slides and their annotations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ucc_path.settings import AnnotationSettings, TilingSettings
+
+from . import options
+
+
+class _Mpp(click.ParamType):  # type: ignore[type-arg]
+    """A scale in um/px, or `native`."""
+
+    name = "um/px|native"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if value == "native":
+            return 0.0
+        try:
+            return float(value)
+        except ValueError:
+            self.fail(f"{value!r} is neither a number of um/px nor 'native'", param, ctx)
+
+
+@click.command()
+@click.argument("slides", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="SLIDE...")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), required=True, metavar="DATASET", help="Folder to make."
+)
+@click.option(
+    "--annotations",
+    type=click.Path(path_type=Path),
+    help="File or folder of annotations, matched by name: S.xml (ASAP), S.geojson[.gz] (QuPath), S_mask.png or "
+    "S_mask.tif for a slide S.  [default: beside the slide]",
+)
+@click.option(
+    "--unannotated",
+    type=click.Choice(["error", "normal", "skip"]),
+    default="error",
+    show_default=True,
+    help="What a slide without an annotation means.",
+)
+@options.setting(TilingSettings, "tile_px")
+@options.setting(TilingSettings, "mpp", type=_Mpp())
+@click.option("--slide-mpp", type=float, help="Scale of the slides in um/px, where they do not record it or are wrong.")
+@options.setting(TilingSettings, "per_slide")
+@click.option(
+    "--totals",
+    metavar="TOTALS",
+    help="Tiles of each split as normal/metastases/mixture, instead of --per-slide: train=461/322/310,val=... or paper.",
+)
+@click.option(
+    "--split",
+    default="train=0.6,val=0.2,test=0.2",
+    show_default=True,
+    help="Share of slides for each split, or camelyon16: slides named test_* are test, the others never.",
+)
+@click.option(
+    "--split-csv", type=click.Path(path_type=Path), help="Table with columns slide,split, instead of --split."
+)
+@options.setting(TilingSettings, "max_overlap")
+@options.setting(TilingSettings, "seed")
+@click.option("--unlabelled", is_flag=True, help="Tiles of tissue without labels; needs no annotations.")
+@click.option("--tumour-group", multiple=True, metavar="NAME", help="A further group or class that outlines tumour.")
+@click.option("--exclude-group", multiple=True, metavar="NAME", help="A further group or class cut out of the tumour.")
+@click.option("--mask-tumour-values", metavar="N,N-N", help="Values that are tumour in a mask image with several.")
+@click.option("--camelyon-rules/--no-camelyon-rules", default=True, show_default=True, help="Known problem slides.")
+@click.option(
+    "--preview", type=click.Path(path_type=Path), metavar="FOLDER", help="Pictures of tissue and tiles found."
+)
+@options.workers
+@options.overwrite
+@options.settings_file
+@options.talk
+def tile(
+    slides: tuple[Path, ...],
+    output: Path,
+    totals: str | None,
+    settings: Path | None,
+    quiet: bool,
+    verbose: bool,
+    camelyon_rules: bool,
+    **given: Any,
+) -> None:
+    """Crop labelled tiles from slides into a data set.
+
+    SLIDE is anything OpenSlide reads, a plain picture, or a folder of them. Tiles lie at random over the tissue. A tile
+    is normal (ucc 1) if tumour covers less than 20 % of it, metastases (ucc 1) above 80 %, mixture (ucc 2) between
+    30 and 70 %, and otherwise not used. No slide, and no patient where the name tells, is in two splits.
+
+    \b
+    Examples:
+      ucc-path tile slides/*.tif --annotations xml/ --unannotated normal -o dataset
+      ucc-path tile slides/ -o dataset --split camelyon16 --totals paper
+      ucc-path tile biopsy.svs --unlabelled -o to-label
+    """
+    from ucc_path.tiles.quotas import parse_totals
+    from ucc_path.workflows.slides import expand
+    from ucc_path.workflows.tile import TileRequest
+    from ucc_path.workflows.tile import tile as make_dataset
+
+    from .show import show
+
+    tiling = {name: given.pop(name) for name in ("tile_px", "mpp", "per_slide", "max_overlap", "seed")}
+    request = TileRequest(
+        slides=expand(slides),
+        output=output,
+        totals=parse_totals(totals) if totals else None,
+        use_camelyon_rules=camelyon_rules,
+        annotation=_annotation_settings(settings, given),
+        tiling=options.merged("tiling", settings, **tiling),
+        tissue=options.merged("tissue", settings),
+        **given,
+    )
+    report = show(make_dataset(request), quiet=quiet, verbose=verbose)
+    if not quiet:
+        click.echo(_table(report.counts))
+        click.echo(f"The data set is in {report.output}")
+    if report.failures:
+        click.echo(f"{len(report.failures)} of {len(request.slides)} slides failed, named above.", err=True)
+        raise click.exceptions.Exit(1)
+
+
+def _annotation_settings(settings: Path | None, given: dict[str, Any]) -> AnnotationSettings:
+    """Takes its options out of `given`. A group named on the command line means what is said there, and only that."""
+    known: AnnotationSettings = options.merged("annotation", settings)
+    tumour, excluded = given.pop("tumour_group"), given.pop("exclude_group")
+    values = given.pop("mask_tumour_values")
+    return replace(
+        known,
+        tumour_groups=_without(known.tumour_groups, excluded) + tumour,
+        excluded_groups=_without(known.excluded_groups, tumour) + excluded,
+        mask_tumour_values=_numbers(values) if values else known.mask_tumour_values,
+    )
+
+
+def _without(names: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name for name in names if name.casefold() not in {other.casefold() for other in others})
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    """`1,3` or `1-23` as numbers."""
+    numbers: list[int] = []
+    try:
+        for part in text.split(","):
+            first, _, last = part.partition("-")
+            numbers += range(int(first), int(last or first) + 1)
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is not a list like 1,2 or 1-23", param_hint="--mask-tumour-values") from None
+    return tuple(numbers)
+
+
+def _table(counts: Mapping[str, Mapping[str, int]]) -> str:
+    """Kinds by split, for reading."""
+    kinds = list(next(iter(counts.values())))
+    lines = [f"{'':8}" + "".join(f"{kind:>12}" for kind in kinds)]
+    lines += [f"{split:8}" + "".join(f"{row[kind]:>12}" for kind in kinds) for split, row in counts.items()]
+    return "\n".join(lines)

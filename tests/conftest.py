@@ -1,0 +1,90 @@
+"""Makers of small slides and annotations whose truth is known by construction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tifffile
+from numpy.typing import NDArray
+
+SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"
+
+GLASS = (243, 243, 243)
+TISSUE = (205, 140, 190)
+
+
+@pytest.fixture
+def shared_data() -> Path:
+    """Real slides, where they are at hand."""
+    if not SHARED_DATA.is_dir():
+        pytest.skip(f"the real slides are not at {SHARED_DATA}")
+    return SHARED_DATA
+
+
+def write_tiff(path: Path, rgb: NDArray[np.uint8], *, mpp: float | None, levels: int = 3, tile_px: int = 256) -> Path:
+    """A lossless pyramidal TIFF as OpenSlide reads it, each level the average of 2 x 2 pixels of the one below."""
+    per_cm = None if mpp is None else (10_000 / mpp, 10_000 / mpp)
+    with tifffile.TiffWriter(path) as tiff:
+        for level in range(levels):
+            tiff.write(
+                rgb,
+                tile=(tile_px, tile_px),
+                photometric="rgb",
+                compression="zlib",
+                resolution=per_cm,
+                resolutionunit=None if mpp is None else "CENTIMETER",
+                subfiletype=int(level > 0),
+                metadata=None,
+            )
+            rows, cols = rgb.shape[0] // 2 * 2, rgb.shape[1] // 2 * 2
+            blocks = rgb[:rows, :cols].reshape(rows // 2, 2, cols // 2, 2, 3)
+            rgb = np.rint(blocks.mean(axis=(1, 3))).astype(np.uint8)
+    return path
+
+
+@pytest.fixture
+def make_slide(tmp_path: Path) -> Callable[..., Path]:
+    """`make_slide("a", size_px=(w, h), tissue_px=(left, top, right, bottom))`: stained tissue in a box, glass around."""
+
+    def make(
+        name: str = "slide",
+        *,
+        size_px: tuple[int, int] = (2048, 2048),
+        tissue_px: tuple[int, int, int, int] = (128, 128, 1920, 1920),
+        mpp: float | None = 0.5,
+        seed: int = 0,
+        folder: Path | None = None,
+    ) -> Path:
+        rng = np.random.default_rng(seed)
+        rgb = np.full((size_px[1], size_px[0], 3), GLASS, np.int16)
+        left, top, right, bottom = tissue_px
+        rgb[top:bottom, left:right] = TISSUE
+        rgb += rng.integers(-6, 7, rgb.shape, np.int16)
+        folder = folder or tmp_path / "slides"
+        folder.mkdir(parents=True, exist_ok=True)
+        return write_tiff(folder / f"{name}.tif", np.clip(rgb, 0, 255).astype(np.uint8), mpp=mpp)
+
+    return make
+
+
+@pytest.fixture
+def make_xml() -> Callable[..., Path]:
+    """`make_xml(slide, [ring, ...], [hole, ...])` writes ASAP XML beside a slide; rings are lists of (x, y)."""
+    from ucc_path.formats import asap_xml
+
+    def make(
+        slide: Path, tumour: Sequence[Sequence[tuple[float, float]]], excluded: Sequence[Sequence[tuple[float, float]]] = ()
+    ) -> Path:
+        path = slide.with_suffix(".xml")
+        asap_xml.write(path, [np.array(ring, float) for ring in tumour], [np.array(ring, float) for ring in excluded])
+        return path
+
+    return make
+
+
+def box(left: float, top: float, right: float, bottom: float) -> list[tuple[float, float]]:
+    """A rectangle as a ring."""
+    return [(left, top), (right, top), (right, bottom), (left, bottom)]

@@ -1,0 +1,20 @@
+"""ucc-path: whole slides segmented from a label that costs a second.
+
+The map, in the order in which values flow; each room imports only from rooms above it.
+
+    errors      what the user can repair
+    geometry    coordinate planes and the conversions between them
+    settings    every tunable number
+    seeding     one seed, one stream of chance per purpose
+    slide       a file becomes pixels at a physical scale
+    annotation  outlines or a mask image become the tumour mask and tumour share of any region
+    tissue      a thumbnail becomes a tissue mask
+    tiles       slide, annotation and tissue become labelled tiles; splits that never share a slide
+    report      pictures and pages, as arrays and strings
+    formats     every file read or written, one module per format
+    synthetic   slides with known truth, for the demo and the tests
+    engine      where slides are worked on: processes of this machine
+    workflows   one per command: paths in, paths out
+"""
+
+__version__ = "0.1.0"

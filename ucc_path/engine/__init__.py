@@ -1,0 +1,1 @@
+"""Where slides are worked on: processes of this machine."""

@@ -1,0 +1,110 @@
+"""Jobs on the cores of this machine, each in a process of its own kind, so that none can take the others down.
+
+A slide can make its decoder crash or fill the memory; the process then dies, not the run. Who was at work when a
+process died cannot be told, so those jobs are done again, one at a time: the one that kills its process again is the
+one to blame.
+"""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from typing import TypeVar
+
+from ucc_path.errors import UccPathError, WorkerError
+
+Job = TypeVar("Job")
+Result = TypeVar("Result")
+
+LOOK_AHEAD = 2  # jobs handed out for each worker: one at work, one ready
+
+
+def usable_cores() -> int:
+    """The cores this process may use: fewer than the machine has, in a container or under a scheduler."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def run(
+    work: Callable[[Job], Result], jobs: Iterable[Job], workers: int
+) -> Iterator[tuple[Job, Result | UccPathError]]:
+    """Each job with its result, or with the error it met, in the order in which they end.
+
+    `work` and its jobs are sent to other processes: a function of a module and plain values. Errors that are not of
+    our family are defects and are raised.
+    """
+    pending = iter(jobs)
+    suspects: list[Job] = []
+    is_exhausted = False
+    while not is_exhausted:
+        with _pool(workers) as pool:
+            is_exhausted = yield from _drain(pool, work, pending, workers * LOOK_AHEAD, suspects)
+        for job in suspects:
+            yield job, _alone(work, job)
+        suspects.clear()
+
+
+def _drain(
+    pool: ProcessPoolExecutor,
+    work: Callable[[Job], Result],
+    pending: Iterator[Job],
+    look_ahead: int,
+    suspects: list[Job],
+) -> Generator[tuple[Job, Result | UccPathError], None, bool]:
+    """Works off the jobs until there are none (returns True) or a process died (False, what was open in `suspects`)."""
+    at_work: dict[Future[Result], Job] = {}
+    try:
+        while True:
+            for job in itertools.islice(pending, look_ahead - len(at_work)):
+                suspects.append(job)  # until it is handed over: the pool may be broken already
+                at_work[pool.submit(work, job)] = job
+                suspects.pop()
+            if not at_work:
+                return True
+            for future in wait(at_work, return_when=FIRST_COMPLETED).done:
+                result = _outcome(future)
+                yield at_work.pop(future), result
+    except BrokenProcessPool:
+        suspects.extend(at_work.values())
+        return False
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _alone(work: Callable[[Job], Result], job: Job) -> Result | UccPathError:
+    with _pool(1) as pool:
+        try:
+            return _outcome(pool.submit(work, job))
+        except BrokenProcessPool:
+            return WorkerError("its process was killed (out of memory, or a crash in a decoder); leave it out")
+
+
+def _outcome(future: Future[Result]) -> Result | UccPathError:
+    try:
+        return future.result()
+    except UccPathError as err:
+        return err
+
+
+def _pool(workers: int) -> ProcessPoolExecutor:
+    # Not fork: a copy of a process with threads and open slides in it may hang.
+    context = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(workers, mp_context=context, initializer=_enter_worker, initargs=(os.getpid(),))
+
+
+def _enter_worker(parent: int) -> None:
+    """Ctrl-C is for the parent to handle; a worker whose parent was killed must not live on."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)

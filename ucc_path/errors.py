@@ -1,0 +1,38 @@
+"""What can go wrong in a way that the user can repair: one family, one sentence each.
+
+A message has three parts: what is wrong, with which file or value, and what to do now.
+"""
+
+from __future__ import annotations
+
+
+class UccPathError(Exception):
+    """Something the user can repair; its message is all that is shown."""
+
+
+class SettingsError(UccPathError, ValueError):
+    """A setting is unknown, of the wrong type, or out of range."""
+
+
+class SlideError(UccPathError, OSError):
+    """A slide cannot be opened, read, or brought to a physical scale."""
+
+
+class AnnotationError(UccPathError, ValueError):
+    """An annotation cannot be read, or does not say what is tumour."""
+
+
+class TissueError(UccPathError, ValueError):
+    """A slide has no tissue that could be found."""
+
+
+class DatasetError(UccPathError, ValueError):
+    """A data set, or a table that describes one, is not usable."""
+
+
+class OutputError(UccPathError, OSError):
+    """An output cannot be written: it exists, is not ours, or the disk refuses."""
+
+
+class WorkerError(UccPathError, RuntimeError):
+    """A worker process died while it worked on one item."""

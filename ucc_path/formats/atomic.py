@@ -1,0 +1,113 @@
+"""Nothing half written ever stands under a final name: files and folders appear whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ucc_path.errors import OutputError, UccPathError
+
+PARTIAL = ".partial"
+_REPLACED = ".replaced"
+_LOCK = ".lock"
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A name to write to; when the block ends well the file takes its final name, otherwise it is removed."""
+    partial = _beside(path, PARTIAL)
+    with explaining(path):
+        try:
+            yield partial
+            partial.replace(path)
+        except BaseException:
+            partial.unlink(missing_ok=True)
+            raise
+
+
+@contextmanager
+def replacing_folder(path: Path, *, marker: str, overwrite: bool) -> Iterator[Path]:
+    """The same for a folder, recognised as ours by the file `marker` in it; one of ours is replaced only if told so.
+
+    What a killed run left behind is cleared, and two runs at once into one folder are refused.
+    """
+    path = path.absolute()
+    partial, lock = _beside(path, PARTIAL), _beside(path, _LOCK)
+    with explaining(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with lock.open("w") as locked:
+            _take(lock, locked.fileno(), path)
+            try:
+                _recover(path)
+                _refuse_existing(path, marker, overwrite)
+                shutil.rmtree(partial, ignore_errors=True)
+                partial.mkdir()
+                yield partial
+                _swap(partial, path)
+            finally:
+                shutil.rmtree(partial, ignore_errors=True)
+                lock.unlink(missing_ok=True)
+
+
+def _beside(path: Path, ending: str) -> Path:
+    return path.with_name(path.name + ending)
+
+
+def _take(lock: Path, file: int, path: Path) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Between opening and locking, the run that held the lock may have ended and removed its file.
+        is_ours = lock.exists() and os.fstat(file).st_ino == lock.stat().st_ino
+    except BlockingIOError:
+        is_ours = False
+    if not is_ours:
+        raise OutputError(f"another run is writing {path} now; wait for it, or choose another folder with -o")
+
+
+def _refuse_existing(path: Path, marker: str, overwrite: bool) -> None:
+    if not path.exists() or (path.is_dir() and not any(path.iterdir())):
+        return
+    if not (path / marker).is_file():
+        raise OutputError(f"{path} exists and holds no {marker}, so it is not ours to replace; choose another with -o")
+    if not overwrite:
+        raise OutputError(f"{path} exists; replace it with --overwrite, or choose another folder with -o")
+
+
+def _swap(partial: Path, path: Path) -> None:
+    """The new folder in the place of the old one, which is kept until the new one is there."""
+    replaced = _beside(path, _REPLACED)
+    if path.exists():
+        path.rename(replaced)
+    partial.rename(path)
+    shutil.rmtree(replaced, ignore_errors=True)
+
+
+def _recover(path: Path) -> None:
+    """Undoes a swap that was cut in its middle."""
+    replaced = _beside(path, _REPLACED)
+    if replaced.exists() and not path.exists():
+        replaced.rename(path)
+    shutil.rmtree(replaced, ignore_errors=True)
+
+
+@contextmanager
+def explaining(path: Path) -> Iterator[None]:
+    """The system's error on writing `path`, as one sentence that says what to do."""
+    try:
+        yield
+    except UccPathError:
+        raise
+    except OSError as err:
+        what_now = {
+            errno.ENOSPC: "make room on the disk and run it again",
+            errno.EDQUOT: "make room in your quota and run it again",
+            errno.EACCES: "choose a folder you may write to with -o",
+            errno.EPERM: "choose a folder you may write to with -o",
+            errno.EROFS: "choose a folder you may write to with -o",
+        }.get(err.errno or 0, "check the folder and the disk")
+        raise OutputError(f"{path} cannot be written ({err.strerror or err}); {what_now}") from err

@@ -1,0 +1,116 @@
+"""A plain picture (PNG, JPEG, TIFF) that stands in for a slide of one level.
+
+Such files cannot be read in parts, so the whole picture is held in memory; that is why its size is limited.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tifffile
+from numpy.typing import NDArray
+from PIL import Image, UnidentifiedImageError
+
+from ucc_path.errors import SlideError
+
+MAX_PX = 2**27  # 134 megapixels: 400 MB of RGB
+UM_PER_INCH = 25_400
+TIFF_MAGIC = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+
+
+class PlainImage:
+    """Pixels in memory behind the few calls that a slide needs of its file."""
+
+    vendor = "plain image"
+    downsamples: tuple[float, ...] = (1.0,)
+
+    def __init__(self, path: Path) -> None:
+        with path.open("rb") as file:
+            is_tiff = file.read(4) in TIFF_MAGIC
+        read = _read_tiff if is_tiff else _read_picture
+        try:
+            self._rgb, mpp = read(path)
+        except (UnidentifiedImageError, tifffile.TiffFileError) as err:
+            raise SlideError(f"{path} is neither a slide that OpenSlide reads nor a picture; check the file") from err
+        except SlideError:
+            raise
+        # A damaged picture makes its decoder fail in any way at all: codecs have errors of their own.
+        except Exception as err:
+            raise SlideError(f"{path} is a damaged picture ({_first_line(err)}); copy or export it again") from err
+        self.size: tuple[int, int] = (self._rgb.shape[1], self._rgb.shape[0])
+        self.level_sizes: tuple[tuple[int, int], ...] = (self.size,)
+        self.properties: Mapping[str, str] = (
+            {} if mpp is None else {"openslide.mpp-x": str(mpp[0]), "openslide.mpp-y": str(mpp[1])}
+        )
+
+    def read(self, x_l0: int, y_l0: int, level: int, width_px: int, height_px: int) -> NDArray[np.uint8]:
+        """RGB of a region, white where it lies beyond the picture."""
+        region = np.full((height_px, width_px, 3), 255, np.uint8)
+        top, left = max(0, y_l0), max(0, x_l0)
+        inside = self._rgb[top : max(top, y_l0 + height_px), left : max(left, x_l0 + width_px)]
+        region[top - y_l0 : top - y_l0 + inside.shape[0], left - x_l0 : left - x_l0 + inside.shape[1]] = inside
+        return region
+
+    def close(self) -> None:
+        self._rgb = self._rgb[:0]
+
+
+def _refuse_above_limit(path: Path, width: int, height: int) -> None:
+    if width * height > MAX_PX:
+        raise SlideError(
+            f"{path} is a plain picture of {width} x {height} px, more than the {MAX_PX // 10**6} megapixels that are "
+            "read whole; convert it to a tiled pyramidal TIFF"
+        )
+
+
+def _read_picture(path: Path) -> tuple[NDArray[np.uint8], tuple[float, float] | None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # the limit here is checked below
+        with Image.open(path) as picture:
+            _refuse_above_limit(path, *picture.size)
+            dpi = picture.info.get("dpi")
+            mpp = (UM_PER_INCH / float(dpi[0]), UM_PER_INCH / float(dpi[1])) if dpi and min(dpi) > 0 else None
+            return _on_white(picture), mpp
+
+
+def _on_white(picture: Image.Image) -> NDArray[np.uint8]:
+    if "A" in picture.getbands() or "transparency" in picture.info:
+        rgba = picture.convert("RGBA")
+        white = Image.new("RGBA", rgba.size, "white")
+        picture = Image.alpha_composite(white, rgba)
+    return np.asarray(picture.convert("RGB"))
+
+
+def _read_tiff(path: Path) -> tuple[NDArray[np.uint8], tuple[float, float] | None]:
+    with tifffile.TiffFile(path) as tiff:
+        page: Any = tiff.pages[0]
+        _refuse_above_limit(path, page.imagewidth, page.imagelength)
+        if page.dtype != np.uint8 or page.samplesperpixel not in (1, 3, 4):
+            raise SlideError(
+                f"{path} holds {page.samplesperpixel} channel(s) of {page.dtype}; "
+                "export it as an 8-bit RGB picture of the stained slide"
+            )
+        samples = page.asarray()
+        if page.planarconfig == tifffile.PLANARCONFIG.SEPARATE and samples.ndim == 3:
+            samples = np.moveaxis(samples, 0, -1)
+        modes = {1: "L", 3: "RGB", 4: "RGBA"}
+        picture = Image.fromarray(np.ascontiguousarray(samples.squeeze()), modes[page.samplesperpixel])
+        return _on_white(picture), _tiff_mpp(page)
+
+
+def _tiff_mpp(page: Any) -> tuple[float, float] | None:
+    um_per_unit: Callable[[int], float | None] = {2: UM_PER_INCH, 3: 10_000}.get
+    unit = um_per_unit(int(page.tags.valueof("ResolutionUnit", default=2)))
+    per_axis = [page.tags.valueof(f"{axis}Resolution") for axis in "XY"]
+    if unit is None or None in per_axis or any(n <= 0 or d <= 0 for n, d in per_axis):
+        return None
+    (x_pixels, x_units), (y_pixels, y_units) = per_axis
+    return unit * x_units / x_pixels, unit * y_units / y_pixels
+
+
+def _first_line(err: Exception) -> str:
+    return (str(err) or type(err).__name__).splitlines()[0][:120]

@@ -1,0 +1,268 @@
+"""A slide file becomes pixels at a physical scale. The only module that imports openslide.
+
+OpenSlide's `read_region(location, level, size)` mixes two planes, so it is called in one place here and nowhere else.
+Regions are read on whole pixels of a stored level: at a fraction OpenSlide would blend neighbours. What is left of the
+way to the wanted place and scale is one resampling with a Lanczos filter, which passes nothing that would alias.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol
+
+import numpy as np
+import openslide
+from numpy.typing import NDArray
+from PIL import Image
+
+from ucc_path.errors import SlideError
+from ucc_path.geometry import PointL0, SizeL0, scale_between
+from ucc_path.slide.plain_image import PlainImage
+from ucc_path.slide.scale import Scale, find_scale
+
+CACHE_BYTES = 64 * 2**20  # of decoded tiles, for each open slide
+BLOCK_PX = 2048  # a large region is read in blocks whose source is about this wide
+FILTER_SUPPORT = 3  # source pixels that Lanczos looks at to each side, times the reduction
+COARSER_TOLERANCE = 1.02  # a slide of 0.504 um/px may stand for 0.5; beyond this pixels would be invented
+SAME_DETAIL = 1e-3  # a level coarser than wanted by less than this share still has all the detail
+SAME_PLACE_PX = 0.25  # a level is read as it is where that moves no pixel of the region by more than this
+
+Pair = tuple[float, float]
+
+
+class _Source(Protocol):
+    """What a slide needs of its file."""
+
+    vendor: str
+    size: tuple[int, int]
+    level_sizes: tuple[tuple[int, int], ...]
+    downsamples: tuple[float, ...]
+    properties: Mapping[str, str]
+
+    def read(self, x_l0: int, y_l0: int, level: int, width_px: int, height_px: int) -> NDArray[np.uint8]: ...
+
+    def close(self) -> None: ...
+
+
+class _OpenSlideFile:
+    """An OpenSlide handle. Once a read has failed OpenSlide fails all later ones, so the slide is then lost."""
+
+    def __init__(self, path: Path) -> None:
+        self._handle = openslide.OpenSlide(path)
+        self._handle.set_cache(openslide.OpenSlideCache(CACHE_BYTES))
+        self.properties: Mapping[str, str] = dict(self._handle.properties)
+        self.vendor = self.properties.get(openslide.PROPERTY_NAME_VENDOR, "unknown")
+        self.size = self._handle.dimensions
+        self.level_sizes = tuple(self._handle.level_dimensions)
+        self.downsamples = tuple(self._handle.level_downsamples)
+
+    def read(self, x_l0: int, y_l0: int, level: int, width_px: int, height_px: int) -> NDArray[np.uint8]:
+        rgba = self._handle.read_region((x_l0, y_l0), level, (width_px, height_px))
+        if rgba.getchannel("A").getextrema() != (255, 255):  # beyond the edge, or never scanned
+            rgba = Image.alpha_composite(Image.new("RGBA", rgba.size, "white"), rgba)
+        return np.asarray(rgba.convert("RGB"))
+
+    def close(self) -> None:
+        self._handle.close()
+
+
+class Slide:
+    """A whole-slide image, or a plain picture in its place, read by place and physical scale.
+
+    Safe to use from several threads. Sent to another process, it opens its file anew there. Closes with `with`.
+    """
+
+    def __init__(self, path: str | Path, slide_mpp: float | None = None) -> None:
+        self.path = Path(path)
+        self._slide_mpp = slide_mpp
+        self._lock = threading.Lock()
+        self._pid = os.getpid()
+        self._source: _Source | None = _open(self.path)
+        self.vendor = self._source.vendor
+        self.size_l0 = SizeL0(*self._source.size)
+        self.properties = self._source.properties
+        self.downsamples = _exact_downsamples(self._source)
+        try:
+            self.scale: Scale = find_scale(str(self.path), self.properties, slide_mpp)
+        except SlideError:
+            self.close()
+            raise
+
+    @property
+    def mpp(self) -> float:
+        """Micrometres a level-0 pixel."""
+        return self.scale.mpp
+
+    def read(self, corner_l0: Pair, side_px: int, mpp: float) -> NDArray[np.uint8]:
+        """RGB (side_px, side_px, 3) of the square whose top left corner is `corner_l0`, at `mpp` um/px.
+
+        White beyond the edge of the scan. Finer than the slide itself is refused.
+        """
+        return self.read_rectangle(corner_l0, (side_px, side_px), mpp)
+
+    def read_rectangle(self, corner_l0: Pair, size_px: tuple[int, int], mpp: float) -> NDArray[np.uint8]:
+        """RGB (height, width, 3) of a rectangle of `size_px` = (width, height) pixels at `mpp`; memory: the result."""
+        width_px, height_px = size_px
+        if width_px < 1 or height_px < 1:
+            raise ValueError(f"a region of {width_px} x {height_px} px has no pixels")
+        self.refuse_finer(mpp)
+        scale_l0 = max(1.0, scale_between(mpp, self.mpp))
+        level = self._best_level(scale_l0)
+        step = max(1, int(BLOCK_PX * self.downsamples[level] / scale_l0))
+        if width_px <= step and height_px <= step:
+            return self._read_block(PointL0(*corner_l0), size_px, scale_l0, level)
+        region = np.empty((height_px, width_px, 3), np.uint8)
+        for row in range(0, height_px, step):
+            for col in range(0, width_px, step):
+                corner = PointL0(corner_l0[0] + col * scale_l0, corner_l0[1] + row * scale_l0)
+                block_px = (min(step, width_px - col), min(step, height_px - row))
+                region[row : row + step, col : col + step] = self._read_block(corner, block_px, scale_l0, level)
+        return region
+
+    def thumbnail(self, mpp: float) -> NDArray[np.uint8]:
+        """The whole slide at `mpp`, or at its own scale where that is coarser; white fills the last row and column."""
+        scale_l0 = max(1.0, scale_between(mpp, self.mpp))
+        size_px = (math.ceil(self.size_l0.width / scale_l0), math.ceil(self.size_l0.height / scale_l0))
+        return self.read_rectangle((0, 0), size_px, scale_l0 * self.mpp)
+
+    def refuse_finer(self, mpp: float) -> None:
+        """SlideError where `mpp` is finer than the slide's own scale: no detail can be invented."""
+        if not math.isfinite(mpp) or mpp <= 0:
+            raise SlideError(f"a scale of {mpp:g} um/px is not possible; give a positive number")
+        if self.mpp > mpp * COARSER_TOLERANCE:
+            raise SlideError(
+                f"{self.path} has {self.mpp:.4g} um/px, coarser than the {mpp:.4g} asked for; "
+                f"give --mpp {self.mpp:.4g} or more, or leave this slide out"
+            )
+
+    def alignment_l0(self, mpp: float, side_px: int) -> int:
+        """Squares whose corners are multiples of this are cut from a stored level without resampling, if any can be."""
+        scale_l0 = max(1.0, scale_between(mpp, self.mpp))
+        downsample = self.downsamples[self._best_level(scale_l0)]
+        is_stored = downsample.is_integer() and _is_same_scale(scale_l0 / downsample, side_px)
+        return round(downsample) if is_stored else 1
+
+    def _best_level(self, scale_l0: float) -> int:
+        """The coarsest level that still has all the detail."""
+        fit = [n for n, downsample in enumerate(self.downsamples) if downsample <= scale_l0 * (1 + SAME_DETAIL)]
+        return fit[-1] if fit else 0
+
+    def _read_block(self, corner: PointL0, size_px: tuple[int, int], scale_l0: float, level: int) -> NDArray[np.uint8]:
+        width_px, height_px = size_px
+        downsample = self.downsamples[level]
+        reduction = scale_l0 / downsample  # source pixels a wanted pixel
+        if _is_same_scale(reduction, max(size_px)):
+            reduction = 1.0
+        left, top = corner.x / downsample, corner.y / downsample  # in pixels of the level
+        if reduction == 1.0 and left == round(left) and top == round(top):
+            rgb, offset = self._read_level(level, round(left), round(top), width_px, height_px)
+            if offset == (0.0, 0.0):
+                return rgb
+        margin = math.ceil(FILTER_SUPPORT * reduction) + 1
+        first_col, first_row = math.floor(left) - margin, math.floor(top) - margin
+        cols = math.ceil(left + width_px * reduction) + margin - first_col
+        rows = math.ceil(top + height_px * reduction) + margin - first_row
+        rgb, (offset_x, offset_y) = self._read_level(level, first_col, first_row, cols, rows)
+        left, top = left - first_col - offset_x, top - first_row - offset_y
+        box = (left, top, left + width_px * reduction, top + height_px * reduction)
+        return np.asarray(Image.fromarray(rgb).resize(size_px, Image.Resampling.LANCZOS, box=box))
+
+    def _read_level(
+        self, level: int, first_col: int, first_row: int, cols: int, rows: int
+    ) -> tuple[NDArray[np.uint8], Pair]:
+        """Pixels of a stored level, and by how many of its pixels they lie right of and below the place asked for.
+
+        OpenSlide takes places in whole level-0 pixels and divides them by its own downsample, which is a fraction
+        where the sizes of the levels do not divide evenly; the place it then reads from is not the one asked for.
+        """
+        source = self._opened()
+        downsample = source.downsamples[level]
+        x_l0, y_l0 = round(first_col * downsample), round(first_row * downsample)
+        try:
+            rgb = source.read(x_l0, y_l0, level, cols, rows)
+        except openslide.OpenSlideError as err:
+            raise SlideError(
+                f"{self.path} cannot be read near x={x_l0}, y={y_l0} ({err}); the file is damaged: copy it again"
+            ) from err
+        return rgb, (x_l0 / downsample - first_col, y_l0 / downsample - first_row)
+
+    def _opened(self) -> _Source:
+        """The file, opened anew where the slide came here by a fork: two processes must not share a handle."""
+        with self._lock:
+            if self._source is None:
+                raise SlideError(f"{self.path} was closed; open it again")
+            if self._pid != os.getpid():
+                self._source, self._pid = _open(self.path), os.getpid()
+            return self._source
+
+    def close(self) -> None:
+        with self._lock:
+            if self._source is not None:
+                self._source.close()
+                self._source = None
+
+    def __enter__(self) -> Slide:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[type[Slide], tuple[Path, float | None]]:
+        return Slide, (self.path, self._slide_mpp)
+
+
+def library_version() -> str:
+    """The version of the OpenSlide library itself, not of its Python package."""
+    return str(openslide.__library_version__)
+
+
+def _open(path: Path) -> _Source:
+    """The file by OpenSlide, or else as a plain picture."""
+    try:
+        if path.is_dir():
+            raise SlideError(f"{path} is a folder; name the slide file in it")
+        with path.open("rb") as file:
+            if not file.read(1):
+                raise SlideError(f"{path} is empty; copy it again")
+    except OSError as err:
+        if isinstance(err, SlideError):
+            raise
+        reason = err.strerror or err
+        raise SlideError(f"{path} cannot be opened ({reason}); check the path and its permissions") from err
+    try:
+        return _OpenSlideFile(path)
+    except openslide.OpenSlideUnsupportedFormatError:
+        return PlainImage(path)
+    except openslide.OpenSlideError as err:
+        try:
+            return PlainImage(path)
+        except SlideError:
+            raise SlideError(
+                f"{path} cannot be opened by OpenSlide ({err}); copy it again, or convert it to a pyramidal JPEG TIFF"
+            ) from err
+
+
+def _is_same_scale(reduction: float, side_px: int) -> bool:
+    return abs(reduction - 1) * side_px < SAME_PLACE_PX
+
+
+def _exact_downsamples(source: _Source) -> tuple[float, ...]:
+    """The levels' downsamples without the rounding of their sizes.
+
+    A level of 2,221 pixels over 4,443 was made by halving: its downsample is 2, though the sizes say 2.0005. The
+    difference would shift the far edge of a large slide by a pixel.
+    """
+    width, height = source.size
+    exact = []
+    for downsample, (level_width, level_height) in zip(source.downsamples, source.level_sizes, strict=True):
+        whole = max(1, round(downsample))
+        is_rounding = abs(level_width - width / whole) <= 1 and abs(level_height - height / whole) <= 1
+        exact.append(float(whole) if is_rounding else downsample)
+    return tuple(exact)

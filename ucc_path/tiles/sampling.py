@@ -1,0 +1,186 @@
+"""Where on a slide tiles are cropped: at random over the tissue, in the kinds asked for, without undue overlap.
+
+The tumour share of every possible place is first estimated at once, from the tumour mask at the scale of the tissue
+map. That lists the places along outlines (mixtures) and inside them (metastases), so nothing is found by blind
+rejection. Each place taken is then labelled exactly, from the outlines themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucc_path.annotation import Annotation
+from ucc_path.coverage import Coverage
+from ucc_path.geometry import SizeL0
+from ucc_path.settings import TilingSettings
+from ucc_path.tiles.labelling import kind_of, kind_ranges
+
+STEPS_PER_TILE = 16  # places are considered this densely: a sixteenth of a tile apart
+FULL = 0.95  # share of tissue from which a tile counts as all on tissue
+ESTIMATE_MARGIN = 0.03  # how far the estimated share may be from the exact one and still be looked at
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A square of the slide; kind and tumour fraction are None where nobody has labelled it."""
+
+    x_l0: int
+    y_l0: int
+    side_l0: float
+    kind: str | None
+    tumour_fraction: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class TilePlane:
+    """The slide as tiles see it: its size, how wide a tile and one of its pixels are, where corners may lie."""
+
+    size_l0: SizeL0
+    side_l0: float
+    pixel_l0: float
+    alignment_l0: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Candidate corners, (n,) each, in the order in which they are tried."""
+
+    xs_l0: NDArray[np.int64]
+    ys_l0: NDArray[np.int64]
+
+    def take(self, chosen: NDArray[np.bool_] | NDArray[np.intp]) -> _Places:
+        return _Places(self.xs_l0[chosen], self.ys_l0[chosen])
+
+
+def find_tiles(
+    plane: TilePlane,
+    tissue: Coverage,
+    annotation: Annotation,
+    wanted: Mapping[str, int],
+    settings: TilingSettings,
+    rng: np.random.Generator,
+) -> list[Tile]:
+    """Labelled tiles, up to `wanted` of each kind, no two of which overlap beyond the setting."""
+    tumour = Coverage(
+        annotation.tumour_mask(tissue.grid.corner, tissue.grid.size_l0, downsample=tissue.grid.cell_l0), tissue.grid
+    )
+    scattered = _on_tissue(_scattered_places(plane, rng), plane, tissue, settings)
+    regular = _fullest_first(_on_tissue(_regular_places(plane), plane, tissue, settings), plane, tissue)
+    candidates = {kind: _of_kind(scattered, kind, tumour, plane, settings) for kind in wanted}
+    tiles: list[Tile] = []
+    # The scarcest kind first: what it leaves free is enough for the others, but not the other way round.
+    for kind in sorted(wanted, key=lambda kind: (len(candidates[kind].xs_l0), kind)):
+        picked = _pick(candidates[kind], kind, wanted[kind], plane, annotation, tiles, settings)
+        if len(picked) < wanted[kind]:
+            # Scattered squares waste half of the room between them; rows of squares do not.
+            packed = _of_kind(regular, kind, tumour, plane, settings)
+            picked = max(picked, _pick(packed, kind, wanted[kind], plane, annotation, tiles, settings), key=len)
+        tiles += picked
+    return tiles
+
+
+def find_unlabelled(
+    plane: TilePlane, tissue: Coverage, wanted: int, settings: TilingSettings, rng: np.random.Generator
+) -> list[Tile]:
+    """Tiles of tissue with no label, up to `wanted`, no two of which overlap beyond the setting."""
+    tiles: list[Tile] = []
+    for places in (_scattered_places(plane, rng), _regular_places(plane)):
+        on_tissue = _on_tissue(places, plane, tissue, settings)
+        picked = _pick(on_tissue, None, wanted, plane, None, [], settings)
+        tiles = max(tiles, picked, key=len)
+        if len(tiles) >= wanted:
+            break
+    return tiles
+
+
+def _regular_places(plane: TilePlane) -> _Places:
+    """All places of a lattice, row by row."""
+    step = max(1.0, plane.side_l0 / STEPS_PER_TILE)
+    xs = np.arange(0, plane.size_l0.width - plane.side_l0 + 1e-6, step)
+    ys = np.arange(0, plane.size_l0.height - plane.side_l0 + 1e-6, step)
+    grid_y, grid_x = np.meshgrid(ys, xs, indexing="ij")
+    return _Places(_aligned(grid_x.ravel(), plane), _aligned(grid_y.ravel(), plane))
+
+
+def _scattered_places(plane: TilePlane, rng: np.random.Generator) -> _Places:
+    """The lattice with each place moved by chance within its step, in an order of chance."""
+    lattice = _regular_places(plane)
+    count = len(lattice.xs_l0)
+    step = max(1.0, plane.side_l0 / STEPS_PER_TILE)
+    xs = np.minimum(lattice.xs_l0 + rng.random(count) * step, plane.size_l0.width - plane.side_l0)
+    ys = np.minimum(lattice.ys_l0 + rng.random(count) * step, plane.size_l0.height - plane.side_l0)
+    return _Places(_aligned(xs, plane), _aligned(ys, plane)).take(rng.permutation(count))
+
+
+def _aligned(values_l0: NDArray[np.float64], plane: TilePlane) -> NDArray[np.int64]:
+    return (np.floor(values_l0 / plane.alignment_l0) * plane.alignment_l0).astype(np.int64)
+
+
+def _on_tissue(places: _Places, plane: TilePlane, tissue: Coverage, settings: TilingSettings) -> _Places:
+    shares = tissue.shares(places.xs_l0, places.ys_l0, plane.side_l0)
+    return places.take(shares >= settings.min_tissue)
+
+
+def _fullest_first(places: _Places, plane: TilePlane, tissue: Coverage) -> _Places:
+    """Rows of squares would begin at the very edge of the tissue, half on glass; places all on tissue go first."""
+    is_full = tissue.shares(places.xs_l0, places.ys_l0, plane.side_l0) >= FULL
+    return places.take(np.argsort(~is_full, kind="stable"))
+
+
+def _of_kind(places: _Places, kind: str, tumour: Coverage, plane: TilePlane, settings: TilingSettings) -> _Places:
+    low, high = kind_ranges(settings)[kind]
+    shares = tumour.shares(places.xs_l0, places.ys_l0, plane.side_l0)
+    return places.take((shares > low - ESTIMATE_MARGIN) & (shares < high + ESTIMATE_MARGIN))
+
+
+def _pick(
+    places: _Places,
+    kind: str | None,
+    wanted: int,
+    plane: TilePlane,
+    annotation: Annotation | None,
+    taken: list[Tile],
+    settings: TilingSettings,
+) -> list[Tile]:
+    """Places in their order, each taken if it is of the kind and free of those taken before."""
+    is_free = np.ones(len(places.xs_l0), bool)
+    for tile in taken:
+        is_free &= ~_overlapping(places, tile, settings.max_overlap)
+    picked: list[Tile] = []
+    index = _next_true(is_free, 0)
+    while len(picked) < wanted and index is not None:
+        is_free[index] = False
+        tile = _labelled(int(places.xs_l0[index]), int(places.ys_l0[index]), plane, annotation, settings)
+        if tile.kind == kind:
+            picked.append(tile)
+            is_free &= ~_overlapping(places, tile, settings.max_overlap)
+        index = _next_true(is_free, index)
+    return picked
+
+
+def _labelled(x_l0: int, y_l0: int, plane: TilePlane, annotation: Annotation | None, settings: TilingSettings) -> Tile:
+    """The tile with its exact label; none where the share by area and by the pixels of its mask would differ."""
+    if annotation is None:
+        return Tile(x_l0, y_l0, plane.side_l0, None, None)
+    corner, size = (x_l0, y_l0), (plane.side_l0, plane.side_l0)
+    kind = kind_of(annotation.tumour_share(corner, size), settings)
+    if kind is None:
+        return Tile(x_l0, y_l0, plane.side_l0, None, None)
+    fraction = float(annotation.tumour_mask(corner, size, downsample=plane.pixel_l0).mean())
+    return Tile(x_l0, y_l0, plane.side_l0, kind if kind_of(fraction, settings) == kind else None, fraction)
+
+
+def _overlapping(places: _Places, tile: Tile, max_overlap: float) -> NDArray[np.bool_]:
+    """Which places would share more than `max_overlap` of their area with the tile."""
+    across = np.maximum(0.0, tile.side_l0 - np.abs(places.xs_l0 - tile.x_l0))
+    down = np.maximum(0.0, tile.side_l0 - np.abs(places.ys_l0 - tile.y_l0))
+    return np.asarray(across * down > max_overlap * tile.side_l0**2 + 1e-6, np.bool_)
+
+
+def _next_true(flags: NDArray[np.bool_], start: int) -> int | None:
+    offset = int(np.argmax(flags[start:])) if start < len(flags) else 0
+    return start + offset if start < len(flags) and flags[start + offset] else None

@@ -1,0 +1,140 @@
+"""What this machine has and lacks, each with the way to mend it: the work of `ucc-path doctor`."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ucc_path.engine.local import usable_cores
+
+PASS, WARN, FAIL = "PASS", "WARN", "FAIL"
+
+MIN_PYTHON = (3, 10)
+MIN_OPENSLIDE = (4, 0, 1)  # older ones can be made to write memory by a hostile slide (CVE-2026-48977)
+MIN_TORCH = (2, 10)  # older ones can be made to run code by a hostile checkpoint (CVE-2026-24747)
+MIN_MEMORY_GB = 4
+MIN_DISK_GB = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing looked at; `fix` is empty where nothing is wrong."""
+
+    status: str
+    what: str
+    text: str
+    fix: str = ""
+
+
+def examine(folder: Path) -> Iterator[Finding]:
+    """Looks at everything the tool stands on; `folder` is where the user works."""
+    checks: tuple[Callable[[], Finding], ...] = (_python, _openslide, _torch, _gpu, _memory, _cores)
+    for check in checks:
+        yield check()
+    yield _disk(folder)
+
+
+def _python() -> Finding:
+    found = platform.python_version()
+    if sys.version_info < MIN_PYTHON:
+        return Finding(FAIL, "Python", f"{found} is too old", "install Python 3.10 or newer")
+    return Finding(PASS, "Python", found)
+
+
+def _openslide() -> Finding:
+    """Not only imported: a slide is written, opened and read."""
+    fix = "pip install --upgrade openslide-python openslide-bin"
+    try:
+        from ucc_path.slide.reader import library_version
+    except (ImportError, OSError) as err:
+        return Finding(FAIL, "OpenSlide", f"cannot be loaded ({err})", fix)
+    version = library_version()
+    if _numbers(version) < MIN_OPENSLIDE:
+        return Finding(WARN, "OpenSlide", f"{version} has known holes that a hostile slide can use", fix)
+    problem = _read_back()
+    if problem:
+        return Finding(FAIL, "OpenSlide", problem, fix)
+    return Finding(PASS, "OpenSlide", f"{version}, reads slides")
+
+
+def _read_back() -> str:
+    """What went wrong on the way of a small slide to the disk and back; empty if nothing did."""
+    import numpy as np
+    import tifffile
+
+    from ucc_path.errors import SlideError
+    from ucc_path.slide import Slide
+
+    pixels = np.full((256, 256, 3), (200, 120, 180), np.uint8)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "slide.tif"
+        tifffile.imwrite(
+            path, pixels, tile=(256, 256), photometric="rgb", resolution=(20_000, 20_000), resolutionunit="CENTIMETER"
+        )
+        try:
+            with Slide(path) as slide:
+                is_same = bool((slide.read((0, 0), 256, 0.5) == pixels).all())
+        except SlideError as err:
+            return str(err)
+    return "" if is_same else "a slide was not read back as it was written"
+
+
+def _torch() -> Finding:
+    fix = "pip install --upgrade torch"
+    try:
+        import torch
+    except (ImportError, OSError) as err:
+        return Finding(FAIL, "PyTorch", f"cannot be loaded ({err})", fix)
+    if _numbers(torch.__version__) < MIN_TORCH:
+        return Finding(WARN, "PyTorch", f"{torch.__version__} has known holes in loading checkpoints", fix)
+    return Finding(PASS, "PyTorch", torch.__version__)
+
+
+def _gpu() -> Finding:
+    try:
+        import torch
+    except (ImportError, OSError):
+        return Finding(WARN, "GPU", "not looked for, since PyTorch cannot be loaded", "mend PyTorch first")
+    if not torch.cuda.is_available():
+        fix = "for large cohorts use a machine with an NVIDIA GPU and a CUDA build of PyTorch"
+        return Finding(WARN, "GPU", "none found: everything works on the CPU, more slowly", fix)
+    names = [torch.cuda.get_device_name(device) for device in range(torch.cuda.device_count())]
+    return Finding(PASS, "GPU", ", ".join(names))
+
+
+def _memory() -> Finding:
+    total_gb = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e9
+    text = f"{total_gb:.1f} GB"
+    if total_gb < MIN_MEMORY_GB:
+        return Finding(WARN, "Memory", text, f"give --workers 1; {MIN_MEMORY_GB} GB are comfortable")
+    return Finding(PASS, "Memory", text)
+
+
+def _cores() -> Finding:
+    return Finding(PASS, "Cores", f"{usable_cores()} may be used")
+
+
+def _disk(folder: Path) -> Finding:
+    free_gb = shutil.disk_usage(folder).free / 1e9
+    text = f"{free_gb:.1f} GB free in {folder}"
+    if not os.access(folder, os.W_OK):
+        return Finding(WARN, "Disk", f"{folder} cannot be written to", "work in a folder of your own")
+    if free_gb < MIN_DISK_GB:
+        return Finding(WARN, "Disk", text, "make room: a tile of 512 px takes about 0.5 MB")
+    return Finding(PASS, "Disk", text)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """The leading numbers of a version, for comparing.
+
+    >>> _numbers("2.13.0+cpu")
+    (2, 13, 0)
+    """
+    parts = version.split("+")[0].split(".")
+    return tuple(int(part) for part in parts if part.isdigit())

@@ -1,0 +1,170 @@
+"""Slides and their annotations become a labelled data set: the work of `ucc-path tile`.
+
+Every slide is surveyed first (tissue, outline, where tiles can be had); then slides are given to splits and tiles to
+slides; then the tiles are cut. The data set appears under its name only when all of it is there.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ucc_path.engine import local
+from ucc_path.errors import DatasetError, OutputError, UccPathError
+from ucc_path.formats import dataset_json, tiles_csv
+from ucc_path.formats.atomic import replacing_folder
+from ucc_path.formats.tiles_csv import TileRow
+from ucc_path.tiles.labelling import KINDS
+from ucc_path.tiles.splits import SPLITS
+from ucc_path.workflows.events import Detail, Event, Failure, Notice, Progress
+from ucc_path.workflows.tile.jobs import CutJob, Survey, SurveyJob, cut, survey
+from ucc_path.workflows.tile.plan import plan
+from ucc_path.workflows.tile.record import record
+from ucc_path.workflows.tile.request import UNANNOTATED, Source, TileRequest, sources_of
+
+__all__ = ["UNANNOTATED", "TileReport", "TileRequest", "tile"]
+
+TILES_PER_JOB = 32
+UNLABELLED = "unlabelled"
+_WORK = ".work"
+
+
+@dataclass(frozen=True, slots=True)
+class TileReport:
+    """What came of it: tiles by split and kind, and the slides that failed with their reasons."""
+
+    output: Path
+    counts: Mapping[str, Mapping[str, int]]
+    failures: tuple[Failure, ...]
+
+
+def tile(request: TileRequest) -> Generator[Event, None, TileReport]:
+    """Makes the data set; raises what concerns it as a whole, reports what concerns one slide."""
+    sources = sources_of(request)
+    for source in sources:
+        if source.rule:
+            yield Notice(f"{source.name}: {source.rule.reason}")
+    with replacing_folder(request.output, marker=dataset_json.NAME, overwrite=request.overwrite) as folder:
+        work = folder / _WORK
+        work.mkdir()
+        surveys, failures = yield from _survey(request, sources, work)
+        for found in surveys:
+            yield from _remarks(found)
+        rows = yield from plan(request, surveys)
+        failures += yield from _cut(request, folder, work, surveys, rows)
+        failed = {failure.item for failure in failures}
+        kept = [row for name, slide_rows in rows.items() if name not in failed for row in slide_rows]
+        if not kept:
+            raise DatasetError("no slide gave a tile; nothing was written")
+        tiles_csv.write(folder, kept)
+        dataset_json.write(folder, record(request, sources, surveys, kept, failures))
+        shutil.rmtree(work)
+    return TileReport(request.output, _count(kept, request.unlabelled), tuple(failures))
+
+
+def _survey(
+    request: TileRequest, sources: Sequence[Source], work: Path
+) -> Generator[Event, None, tuple[list[Survey], list[Failure]]]:
+    jobs = [_survey_job(request, work, source) for source in sources if source.rule is None or source.rule.kinds]
+    surveys: list[Survey] = []
+    failures: list[Failure] = []
+    stage = "finding tissue and tiles"
+    yield Progress(stage, 0, len(jobs), "slides")
+    for job, found in local.run(survey, jobs, request.workers):
+        if isinstance(found, UccPathError):
+            if isinstance(found, OutputError) or len(jobs) == 1:
+                raise found
+            failures.append(Failure(job.name, str(found)))
+            yield failures[-1]
+        else:
+            surveys.append(found)
+        yield Progress(stage, len(surveys) + len(failures), len(jobs), "slides")
+    if not surveys:
+        raise DatasetError(f"none of the {len(sources)} slides could be used; nothing was written")
+    return sorted(surveys, key=lambda found: found.name), sorted(failures, key=lambda failure: failure.item)
+
+
+def _survey_job(request: TileRequest, work: Path, source: Source) -> SurveyJob:
+    kinds = KINDS if source.rule is None else source.rule.kinds
+    if request.totals:
+        most = {kind: max(totals[kind] for totals in request.totals.values()) for kind in kinds}
+    else:
+        most = dict.fromkeys(kinds, request.tiling.per_slide)
+    return SurveyJob(
+        name=source.name,
+        slide=source.slide,
+        slide_mpp=request.slide_mpp,
+        annotation=source.annotation,
+        wanted=most,
+        wanted_unlabelled=request.tiling.per_slide if request.unlabelled else 0,
+        outline=work / f"{source.name}.npy",
+        preview=request.preview / f"{source.name}.png" if request.preview else None,
+        tiling=request.tiling,
+        tissue=request.tissue,
+        annotations=request.annotation,
+    )
+
+
+def _remarks(found: Survey) -> Iterator[Event]:
+    yield Detail(
+        f"{found.name}: {found.slide_mpp:.4g} um/px ({found.mpp_source}), tissue {found.tissue_mm2:.1f} mm2, "
+        f"tumour {found.tumour_mm2:.2f} mm2"
+    )
+    if found.outside_share:
+        yield Notice(f"{found.name}: {found.outside_share:.1%} of the outlined tumour lies beyond the slide")
+    if found.summary.repaired_outlines:
+        yield Detail(f"{found.name}: {found.summary.repaired_outlines} outlines crossed themselves and were repaired")
+    if found.summary.without_area:
+        yield Detail(f"{found.name}: {found.summary.without_area} dots or lines have no area and were left out")
+
+
+def _cut(
+    request: TileRequest, folder: Path, work: Path, surveys: Sequence[Survey], rows: Mapping[str, Sequence[TileRow]]
+) -> Generator[Event, None, list[Failure]]:
+    """Cuts all tiles; of a slide that turns out to be damaged nothing is kept."""
+    jobs = [job for found in surveys for job in _cut_jobs(request, folder, work, found, rows.get(found.name, ()))]
+    for job in jobs:
+        tiles_csv.image_path(folder, job.rows[0]).parent.mkdir(parents=True, exist_ok=True)
+        if job.outline:
+            tiles_csv.mask_path(folder, job.rows[0]).parent.mkdir(parents=True, exist_ok=True)
+    done, total = 0, sum(len(job.rows) for job in jobs)
+    failures: dict[str, Failure] = {}
+    stage = "cutting tiles"
+    yield Progress(stage, 0, total, "tiles")
+    for job, result in local.run(cut, jobs, request.workers):
+        if isinstance(result, UccPathError):
+            if isinstance(result, OutputError) or len(request.slides) == 1:
+                raise result
+            if job.name not in failures:
+                failures[job.name] = Failure(job.name, str(result))
+                yield failures[job.name]
+        done += len(job.rows)
+        yield Progress(stage, done, total, "tiles")
+    for row in (row for name in failures for row in rows[name]):
+        tiles_csv.image_path(folder, row).unlink(missing_ok=True)
+        tiles_csv.mask_path(folder, row).unlink(missing_ok=True)
+    return sorted(failures.values(), key=lambda failure: failure.item)
+
+
+def _cut_jobs(
+    request: TileRequest, folder: Path, work: Path, found: Survey, rows: Sequence[TileRow]
+) -> Iterator[CutJob]:
+    for first in range(0, len(rows), TILES_PER_JOB):
+        yield CutJob(
+            name=found.name,
+            slide=found.slide,
+            slide_mpp=found.slide_mpp,
+            outline=None if request.unlabelled else work / f"{found.name}.npy",
+            dataset=folder,
+            rows=tuple(rows[first : first + TILES_PER_JOB]),
+        )
+
+
+def _count(rows: Sequence[TileRow], unlabelled: bool) -> dict[str, dict[str, int]]:
+    kinds: tuple[str, ...] = (UNLABELLED,) if unlabelled else KINDS
+    counts = {split: dict.fromkeys(kinds, 0) for split in SPLITS}
+    for row in rows:
+        counts[row.split][row.kind or UNLABELLED] += 1
+    return counts

@@ -1,0 +1,115 @@
+"""What `tile` is asked for, checked before any work is done, and which annotation goes with which slide."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ucc_path.errors import AnnotationError, SettingsError, SlideError
+from ucc_path.formats import split_csv
+from ucc_path.formats.annotation_files import annotation_for, annotation_stem, index_annotations
+from ucc_path.settings import AnnotationSettings, TilingSettings, TissueSettings
+from ucc_path.tiles.camelyon import SlideRule, rule_for
+from ucc_path.tiles.labelling import check_thresholds
+from ucc_path.tiles.quotas import Totals
+from ucc_path.tiles.splits import CAMELYON16, assign_by_table, parse_shares
+
+UNANNOTATED = ("error", "normal", "skip")  # what a slide without an annotation may mean
+
+
+@dataclass(frozen=True, slots=True)
+class TileRequest:
+    """Everything `tile` is asked for."""
+
+    slides: tuple[Path, ...]
+    output: Path
+    annotations: Path | None = None  # None: beside each slide
+    unannotated: str = "error"
+    split: str = "train=0.6,val=0.2,test=0.2"
+    split_csv: Path | None = None
+    totals: Totals | None = None  # instead of so many a slide
+    unlabelled: bool = False
+    slide_mpp: float | None = None
+    use_camelyon_rules: bool = True
+    preview: Path | None = None
+    workers: int = 1
+    overwrite: bool = False
+    tiling: TilingSettings = TilingSettings()
+    tissue: TissueSettings = TissueSettings()
+    annotation: AnnotationSettings = AnnotationSettings()
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A slide with its name (the file's, without ending), its annotation, and the rule it is under, if any."""
+
+    name: str
+    slide: Path
+    annotation: Path | None
+    rule: SlideRule | None
+
+
+def sources_of(request: TileRequest) -> list[Source]:
+    """The slides to be worked on, by name; refuses what cannot be meant."""
+    _check_numbers(request)
+    slides = _by_name(request)
+    if request.split_csv:
+        assign_by_table(slides, split_csv.read(request.split_csv))
+    if request.unlabelled:  # no labels: neither annotations nor the rules about them matter
+        return [Source(name, path, None, None) for name, path in sorted(slides.items())]
+    matched = _match(request, slides)
+    return [
+        Source(name, slides[name], annotation, rule_for(name) if request.use_camelyon_rules else None)
+        for name, annotation in sorted(matched.items())
+    ]
+
+
+def _check_numbers(request: TileRequest) -> None:
+    tiling = request.tiling
+    check_thresholds(tiling)
+    if tiling.tile_px < 1 or tiling.per_slide < 1 or request.workers < 1:
+        raise SettingsError("the side of a tile, the tiles of a slide and the workers must each be 1 or more")
+    if tiling.mpp < 0:
+        raise SettingsError(f"a scale of {tiling.mpp:g} um/px is not possible; give a positive --mpp, or native")
+    if not 0 <= tiling.max_overlap < 1 or not 0 <= tiling.min_tissue <= 1:
+        raise SettingsError("min_tissue and max_overlap are shares of a tile; give 0 to 1, max_overlap below 1")
+    if request.split != CAMELYON16:
+        parse_shares(request.split)
+
+
+def _by_name(request: TileRequest) -> dict[str, Path]:
+    """Slides by name. `S_mask.png` beside `S.png` is the mask of that slide, caught by the same wildcard."""
+    stems = {path.stem for path in request.slides}
+    slides: dict[str, Path] = {}
+    for path in request.slides:
+        if path.stem.endswith("_mask") and annotation_stem(path) in stems:
+            continue
+        if slides.setdefault(path.stem, path) is not path:
+            raise SlideError(
+                f"{slides[path.stem]} and {path} have one name, {path.stem}; rename one, or tile them apart"
+            )
+    return slides
+
+
+def _match(request: TileRequest, slides: Mapping[str, Path]) -> dict[str, Path | None]:
+    """The annotation of each slide that is to be worked on."""
+    there = {name: path for name, path in slides.items() if path.exists()}  # the others fail when they are opened
+    folders = {request.annotations or path.parent for path in there.values()}
+    indexes = {folder: index_annotations(folder) for folder in folders}
+    matched = {
+        name: annotation_for(indexes[request.annotations or path.parent], name) if name in there else None
+        for name, path in slides.items()
+    }
+    missing = sorted(name for name in there if matched[name] is None)
+    if missing and request.unannotated == "error":
+        few = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
+        where = request.annotations or "the folder of the slide"
+        raise AnnotationError(
+            f"there is no annotation for {few} in {where}; name their folder with --annotations, "
+            "or say what that means with --unannotated normal or --unannotated skip"
+        )
+    skipped = set(missing) if request.unannotated == "skip" else set()
+    if skipped == set(slides):
+        raise AnnotationError("no slide has an annotation, so none is left; give --annotations, or --unlabelled")
+    return {name: annotation for name, annotation in matched.items() if name not in skipped}
