@@ -52,7 +52,11 @@ class Patches:
 
 def read_patches(slide: SyntheticSlide) -> Patches:
     """All patches of a slide on a grid that are at least half tissue."""
-    corners = [(x, y) for y in range(0, slide.size_px[1] - SIDE_L0, SIDE_L0) for x in range(0, slide.size_px[0] - SIDE_L0, SIDE_L0)]
+    corners = [
+        (x, y)
+        for y in range(0, slide.size_px[1] - SIDE_L0, SIDE_L0)
+        for x in range(0, slide.size_px[0] - SIDE_L0, SIDE_L0)
+    ]
     x, y = np.array(corners).T
     boxes = shapely.box(x, y, x + SIDE_L0, y + SIDE_L0)
     shapely.prepare(slide.tissue)
@@ -87,7 +91,9 @@ def cnn_accuracy(train: Patches, test: Patches, *, steps: int, seed: int) -> flo
     layers: list[nn.Module] = []
     for wide, out in ((3, 24), (24, 48), (48, 64)):
         layers += [nn.Conv2d(wide, out, 3, padding=1), nn.BatchNorm2d(out), nn.ReLU(), nn.MaxPool2d(2)]
-    model = nn.Sequential(*layers, nn.Conv2d(64, 64, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 1))
+    model = nn.Sequential(
+        *layers, nn.Conv2d(64, 64, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 1)
+    )
     images, labels = _tensor(train), torch.from_numpy(train.is_tumour).float()
     optimiser = torch.optim.AdamW(model.parameters(), 2e-3)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 4e-3, total_steps=steps)
@@ -124,7 +130,9 @@ def main() -> None:
             share = (0.45, 0.55, 0.5, 0.4, 0.6)[n % 5]
             size = (given.side_px, given.side_px)
             start = time.perf_counter()
-            slide = make_slide(Path(folder) / f"{seed}.tif", seed=seed, size_px=size, tumour_share=share, workers=given.workers)
+            slide = make_slide(
+                Path(folder) / f"{seed}.tif", seed=seed, size_px=size, tumour_share=share, workers=given.workers
+            )
             slides.append(read_patches(slide))
             print(f"slide {seed}: {len(slides[-1].rgb)} patches, {time.perf_counter() - start:.0f} s", flush=True)
     print(f"{'unseen':>7} {'tumour':>7} {'empty':>7} {'k-means':>8} {'colour':>7} {'spread':>7} {'CNN':>7}")

@@ -30,8 +30,7 @@ workers = click.option(
     "--workers",
     type=click.IntRange(min=1),
     default=usable_cores,
-    show_default="the cores of this machine",
-    help="Processes at work at once; the result does not depend on it.",
+    help="Processes at work at once; the result does not depend on it.  [default: the cores of this machine]",
 )
 
 
@@ -43,9 +42,9 @@ def talk(command: F) -> F:
 def setting(settings: type[Any], name: str, *flags: str, **extra: Any) -> Callable[[F], F]:
     """An option for one field of a settings class: its help and its default are written there and nowhere else."""
     field = next(field for field in fields(settings) if field.name == name)
-    extra.setdefault("show_default", str(field.default))
+    text = str(field.metadata["help"])
     extra.setdefault("type", type(field.default))
-    extra.setdefault("help", str(field.metadata["help"][0].upper() + field.metadata["help"][1:] + "."))
+    extra.setdefault("help", f"{text[0].upper()}{text[1:]}.  [default: {field.default}]")
     return click.option(*(flags or (f"--{name.replace('_', '-')}",)), name, default=None, **extra)
 
 

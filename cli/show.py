@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from typing import TypeVar
 
 import click
 from tqdm import tqdm
 
-from ucc_path.workflows.events import Detail, Event, Failure, Notice, Progress
+from ucc_path.workflows.events import Event, Failure, Notice, Progress, Step
 
 R = TypeVar("R")
 
@@ -31,13 +31,21 @@ def show(work: Generator[Event, None, R], *, quiet: bool = False, verbose: bool 
                 stage.update(event)
             elif isinstance(event, Failure):
                 stage.say(f"Failed: {event.item}: {event.reason}")
-            elif isinstance(event, Notice) and not quiet:
+            elif not quiet and isinstance(event, Notice):
                 stage.say(f"Note: {event.text}")
-            elif isinstance(event, Detail) and verbose and not quiet:
+            elif not quiet and (verbose or isinstance(event, Step)):
                 stage.say(event.text)
     finally:
         stage.close()
         work.close()
+
+
+def table(counts: Mapping[str, Mapping[str, int]]) -> str:
+    """Tiles by split and kind, for reading."""
+    kinds = list(next(iter(counts.values())))
+    lines = [f"{'':8}" + "".join(f"{kind:>12}" for kind in kinds)]
+    lines += [f"{split:8}" + "".join(f"{row[kind]:>12}" for kind in kinds) for split, row in counts.items()]
+    return "\n".join(lines)
 
 
 class _QuietStage:

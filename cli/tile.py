@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -53,7 +52,7 @@ class _Mpp(click.ParamType):  # type: ignore[type-arg]
 @click.option(
     "--totals",
     metavar="TOTALS",
-    help="Tiles of each split as normal/metastases/mixture, instead of --per-slide: train=461/322/310,val=... or paper.",
+    help="Tiles of each split as normal/metastases/mixture, instead of --per-slide: paper, or train=461/322/310,val=...",
 )
 @click.option(
     "--split",
@@ -102,10 +101,10 @@ def tile(
     """
     from ucc_path.tiles.quotas import parse_totals
     from ucc_path.workflows.slides import expand
-    from ucc_path.workflows.tile import TileRequest
+    from ucc_path.workflows.tile import CONTACT_SHEET, TileRequest
     from ucc_path.workflows.tile import tile as make_dataset
 
-    from .show import show
+    from .show import show, table
 
     tiling = {name: given.pop(name) for name in ("tile_px", "mpp", "per_slide", "max_overlap", "seed")}
     request = TileRequest(
@@ -120,8 +119,8 @@ def tile(
     )
     report = show(make_dataset(request), quiet=quiet, verbose=verbose)
     if not quiet:
-        click.echo(_table(report.counts))
-        click.echo(f"The data set is in {report.output}")
+        click.echo(table(report.counts))
+        click.echo(f"The data set is in {report.output}; see its {CONTACT_SHEET}")
     if report.failures:
         click.echo(f"{len(report.failures)} of {len(request.slides)} slides failed, named above.", err=True)
         raise click.exceptions.Exit(1)
@@ -152,13 +151,7 @@ def _numbers(text: str) -> tuple[int, ...]:
             first, _, last = part.partition("-")
             numbers += range(int(first), int(last or first) + 1)
     except ValueError:
-        raise click.BadParameter(f"{text!r} is not a list like 1,2 or 1-23", param_hint="--mask-tumour-values") from None
+        raise click.BadParameter(
+            f"{text!r} is not a list like 1,2 or 1-23", param_hint="--mask-tumour-values"
+        ) from None
     return tuple(numbers)
-
-
-def _table(counts: Mapping[str, Mapping[str, int]]) -> str:
-    """Kinds by split, for reading."""
-    kinds = list(next(iter(counts.values())))
-    lines = [f"{'':8}" + "".join(f"{kind:>12}" for kind in kinds)]
-    lines += [f"{split:8}" + "".join(f"{row[kind]:>12}" for kind in kinds) for split, row in counts.items()]
-    return "\n".join(lines)

@@ -8,6 +8,7 @@ The map, in the order in which values flow; each room imports only from rooms ab
     seeding     one seed, one stream of chance per purpose
     slide       a file becomes pixels at a physical scale
     annotation  outlines or a mask image become the tumour mask and tumour share of any region
+    coverage    how much of any place on a slide a mask covers
     tissue      a thumbnail becomes a tissue mask
     tiles       slide, annotation and tissue become labelled tiles; splits that never share a slide
     report      pictures and pages, as arrays and strings

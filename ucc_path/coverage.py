@@ -23,13 +23,14 @@ class Coverage:
 
     mask: Mask
     grid: Grid
-    _sums: NDArray[np.int64] = field(init=False, repr=False)  # [r, c] is the count of mask[:r, :c]
+    _sums: NDArray[np.int32] = field(init=False, repr=False)  # [r, c] is the count of mask[:r, :c]
 
     def __post_init__(self) -> None:
         if self.mask.shape != (self.grid.rows, self.grid.cols):
             raise ValueError(f"a mask {self.mask.shape} on a grid of {self.grid.rows} x {self.grid.cols} cells")
-        sums = np.zeros((self.grid.rows + 1, self.grid.cols + 1), np.int64)
-        np.cumsum(np.cumsum(self.mask, axis=0, dtype=np.int64), axis=1, out=sums[1:, 1:])
+        sums = np.zeros((self.grid.rows + 1, self.grid.cols + 1), np.int32)
+        np.cumsum(self.mask, axis=0, dtype=np.int32, out=sums[1:, 1:])
+        np.cumsum(sums, axis=1, out=sums)
         object.__setattr__(self, "_sums", sums)
 
     @property

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar, get_type_hints
@@ -86,8 +87,8 @@ def _checked(value: Any, hint: Any, where: str) -> Any:
     if hint is int and isinstance(value, int) and not isinstance(value, bool):
         return value
     if hint is float and isinstance(value, (int, float)) and not isinstance(value, bool):
-        if not math.isfinite(value):
-            raise SettingsError(f"{where} is {value}; give a finite number")
+        if not abs(value) < math.inf or abs(value) > sys.float_info.max:
+            raise SettingsError(f"{where} is not a finite number; give one")
         return float(value)
     if hint == tuple[str, ...] and isinstance(value, (list, tuple)) and all(isinstance(v, str) for v in value):
         return tuple(value)

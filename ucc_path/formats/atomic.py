@@ -36,7 +36,9 @@ def replacing_folder(path: Path, *, marker: str, overwrite: bool) -> Iterator[Pa
 
     What a killed run left behind is cleared, and two runs at once into one folder are refused.
     """
-    path = path.absolute()
+    path = path.resolve()  # where a link leads to: the folder there is replaced, not the link
+    if path.is_mount():
+        raise OutputError(f"{path} is a disk of its own, which cannot be replaced; choose a folder in it with -o")
     partial, lock = _beside(path, PARTIAL), _beside(path, _LOCK)
     with explaining(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -83,7 +85,12 @@ def _swap(partial: Path, path: Path) -> None:
     replaced = _beside(path, _REPLACED)
     if path.exists():
         path.rename(replaced)
-    partial.rename(path)
+    try:
+        partial.rename(path)
+    except BaseException:
+        if replaced.exists():
+            replaced.rename(path)
+        raise
     shutil.rmtree(replaced, ignore_errors=True)
 
 

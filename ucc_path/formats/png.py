@@ -31,6 +31,11 @@ def write(path: Path, pixels: NDArray[np.uint8]) -> None:
         partial.write_bytes(encode(pixels))
 
 
+def read(path: Path) -> NDArray[np.uint8]:
+    """The pixels of a PNG that `write` made: grey (rows, cols) or RGB (rows, cols, 3)."""
+    return np.asarray(imagecodecs.png_decode(path.read_bytes()), np.uint8)
+
+
 def encode(pixels: NDArray[np.uint8]) -> bytes:
     """The bytes of the PNG of grey (rows, cols) or RGB (rows, cols, 3) pixels."""
     rows, cols = pixels.shape[:2]

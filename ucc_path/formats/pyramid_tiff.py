@@ -9,8 +9,8 @@ The file, little-endian, classic TIFF where it ends below 4 GB and BigTIFF other
 Each IFD: NewSubfileType (0, then 1 = reduced image; OpenSlide insists), ImageWidth, ImageLength, BitsPerSample 8 8 8,
 Compression 7 (JPEG), PhotometricInterpretation 6 (YCbCr), SamplesPerPixel 3, XResolution and YResolution in pixels per
 centimetre (ASAP reads them so whatever the unit says), PlanarConfiguration 1, ResolutionUnit 3 (cm), TileWidth,
-TileLength, TileOffsets, TileByteCounts, YCbCrSubSampling 2 2, ReferenceBlackWhite (full range). Every stream carries its
-own tables. All levels have the same tile size.
+TileLength, TileOffsets, TileByteCounts, YCbCrSubSampling 2 2, ReferenceBlackWhite (full range). Every stream carries
+its own tables. All levels have the same tile size.
 
 Level n+1 is half of level n, rounded down; each of its pixels is the mean of the four below it, taken before JPEG. The
 last level is the first whose longer side is below 1024 px. A tile that hangs over the edge repeats the last pixels.
@@ -112,7 +112,7 @@ def write(
     A tile is (height, width, 3), `tile_px` square but cropped where the image ends. Holds one band of tiles per level:
     about 6 * tile_px * width bytes in all. Nothing stands under `path` until the file is whole.
     """
-    _check(size_px, mpp, tile_px, quality)
+    check(size_px=size_px, mpp=mpp, tile_px=tile_px, quality=quality)
     with atomic.replacing(path) as partial, partial.open("wb") as stream:
         writer = _Writer(stream, [_Level(w, h, tile_px) for w, h in level_sizes(size_px)], quality)
         base = writer.levels[0]
@@ -128,7 +128,8 @@ def write(
         writer.finish(mpp)
 
 
-def _check(size_px: tuple[int, int], mpp: float, tile_px: int, quality: int) -> None:
+def check(*, size_px: tuple[int, int], mpp: float, tile_px: int, quality: int) -> None:
+    """Refuse what no file of this format can have."""
     if min(size_px) < 1:
         raise SettingsError(f"an image of {size_px[0]} x {size_px[1]} px has no pixels; give a size of at least 1 x 1")
     if tile_px < 16 or tile_px % 16:
@@ -159,7 +160,7 @@ class _Writer:
 
     def _store(self, tile: RGB, tile_px: int) -> tuple[int, int]:
         # Glass recurs thousands of times: it is recognised by its digest, encoded once and pointed at ever after.
-        key = (tile.shape, hashlib.blake2b(np.ascontiguousarray(tile), digest_size=16).digest())
+        key = (tile.shape, hashlib.blake2b(np.ascontiguousarray(tile).data, digest_size=16).digest())
         if key not in self._stored:
             hang = ((0, tile_px - tile.shape[0]), (0, tile_px - tile.shape[1]), (0, 0))
             whole = np.pad(tile, hang, mode="edge") if any(after for _, after in hang) else np.ascontiguousarray(tile)

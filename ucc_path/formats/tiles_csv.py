@@ -11,6 +11,7 @@ level-0 pixels of the slide, `mpp` its scale in um/px. `kind` is normal, metasta
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
@@ -74,6 +75,8 @@ def read(dataset: Path) -> list[TileRow]:
 
 
 def _row(cells: dict[str, str], where: str) -> TileRow:
+    if None in cells:  # where csv puts cells beyond the last column
+        raise DatasetError(f"{where} has too many cells; make the table anew with ucc-path tile")
     try:
         row = TileRow(
             tile_id=cells["tile_id"],
@@ -91,6 +94,7 @@ def _row(cells: dict[str, str], where: str) -> TileRow:
         raise DatasetError(f"{where} is not a tile ({err}); make the table anew with ucc-path tile") from err
     is_contained = "/" not in row.tile_id and row.tile_id not in ("", ".", "..") and row.split in SPLITS
     is_labelled_alike = row.kind is None or (row.kind in KINDS and row.ucc == UCC_OF_KIND[row.kind])
-    if not is_contained or not is_labelled_alike:
-        raise DatasetError(f"{where} names no possible tile, split or kind; make the table anew with ucc-path tile")
+    is_possible = row.tile_px > 0 and 0 < row.mpp < math.inf and 0 <= (row.tumour_fraction or 0) <= 1
+    if not (is_contained and is_labelled_alike and is_possible):
+        raise DatasetError(f"{where} holds no possible tile, split or kind; make the table anew with ucc-path tile")
     return row

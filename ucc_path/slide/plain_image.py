@@ -19,6 +19,10 @@ from ucc_path.errors import SlideError
 
 MAX_PX = 2**27  # 134 megapixels: 400 MB of RGB
 UM_PER_INCH = 25_400
+PICTURES = ("PNG", "JPEG")  # besides TIFF; Pillow knows many more, some of which run other programs
+JPEG, YCBCR = tifffile.COMPRESSION.JPEG, tifffile.PHOTOMETRIC.YCBCR
+TIFF_COLOURS = (tifffile.PHOTOMETRIC.MINISBLACK, tifffile.PHOTOMETRIC.RGB, YCBCR)
+EXPORT = "export it as an 8-bit RGB picture of the stained slide"
 TIFF_MAGIC = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 
 
@@ -56,22 +60,32 @@ class PlainImage:
         return region
 
     def close(self) -> None:
-        self._rgb = self._rgb[:0]
+        self._rgb = np.empty((0, 0, 3), np.uint8)
 
 
 def _refuse_above_limit(path: Path, width: int, height: int) -> None:
     if width * height > MAX_PX:
-        raise SlideError(
-            f"{path} is a plain picture of {width} x {height} px, more than the {MAX_PX // 10**6} megapixels that are "
-            "read whole; convert it to a tiled pyramidal TIFF"
-        )
+        raise _too_large(path, f" of {width} x {height} px")
+
+
+def _too_large(path: Path, size: str = "") -> SlideError:
+    return SlideError(
+        f"{path} is a plain picture{size}, more than the {MAX_PX // 10**6} megapixels that are read whole; "
+        "convert it to a tiled pyramidal TIFF"
+    )
 
 
 def _read_picture(path: Path) -> tuple[NDArray[np.uint8], tuple[float, float] | None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # the limit here is checked below
-        with Image.open(path) as picture:
+        try:
+            opened = Image.open(path, formats=PICTURES)
+        except Image.DecompressionBombError as err:  # Pillow has a limit of its own, above ours
+            raise _too_large(path) from err
+        with opened as picture:
             _refuse_above_limit(path, *picture.size)
+            if picture.mode.startswith(("I", "F")):
+                raise SlideError(f"{path} has more than 8 bits a channel; {EXPORT}")
             dpi = picture.info.get("dpi")
             mpp = (UM_PER_INCH / float(dpi[0]), UM_PER_INCH / float(dpi[1])) if dpi and min(dpi) > 0 else None
             return _on_white(picture), mpp
@@ -90,16 +104,18 @@ def _read_tiff(path: Path) -> tuple[NDArray[np.uint8], tuple[float, float] | Non
         page: Any = tiff.pages[0]
         _refuse_above_limit(path, page.imagewidth, page.imagelength)
         if page.dtype != np.uint8 or page.samplesperpixel not in (1, 3, 4):
-            raise SlideError(
-                f"{path} holds {page.samplesperpixel} channel(s) of {page.dtype}; "
-                "export it as an 8-bit RGB picture of the stained slide"
-            )
+            raise SlideError(f"{path} holds {page.samplesperpixel} channel(s) of {page.dtype}; {EXPORT}")
+        if page.photometric not in TIFF_COLOURS or (page.photometric == YCBCR and page.compression != JPEG):
+            raise SlideError(f"{path} holds its colours as {page.photometric.name}; {EXPORT}")
         samples = page.asarray()
-        if page.planarconfig == tifffile.PLANARCONFIG.SEPARATE and samples.ndim == 3:
-            samples = np.moveaxis(samples, 0, -1)
-        modes = {1: "L", 3: "RGB", 4: "RGBA"}
-        picture = Image.fromarray(np.ascontiguousarray(samples.squeeze()), modes[page.samplesperpixel])
-        return _on_white(picture), _tiff_mpp(page)
+        size = (page.imagelength, page.imagewidth)
+        if page.planarconfig == tifffile.PLANARCONFIG.SEPARATE:
+            samples = np.moveaxis(samples.reshape(-1, *size), 0, -1)
+        samples = samples.reshape(*size, -1)
+        if page.samplesperpixel == 4 and not page.extrasamples[:1] > (0,):  # the fourth is not said to be alpha
+            samples = samples[..., :3]
+        grey_or_colour = samples[..., 0] if samples.shape[2] == 1 else samples
+        return _on_white(Image.fromarray(np.ascontiguousarray(grey_or_colour))), _tiff_mpp(page)
 
 
 def _tiff_mpp(page: Any) -> tuple[float, float] | None:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from ucc_path.errors import SlideError
-from ucc_path.geometry import PointL0, SizeL0, scale_between
+from ucc_path.geometry import Grid, PointL0, SizeL0, scale_between
 from ucc_path.slide.plain_image import PlainImage
 from ucc_path.slide.scale import Scale, find_scale
 
@@ -111,7 +111,7 @@ class Slide:
         if width_px < 1 or height_px < 1:
             raise ValueError(f"a region of {width_px} x {height_px} px has no pixels")
         self.refuse_finer(mpp)
-        scale_l0 = max(1.0, scale_between(mpp, self.mpp))
+        scale_l0 = scale_between(mpp, self.mpp)
         level = self._best_level(scale_l0)
         step = max(1, int(BLOCK_PX * self.downsamples[level] / scale_l0))
         if width_px <= step and height_px <= step:
@@ -127,8 +127,8 @@ class Slide:
     def thumbnail(self, mpp: float) -> NDArray[np.uint8]:
         """The whole slide at `mpp`, or at its own scale where that is coarser; white fills the last row and column."""
         scale_l0 = max(1.0, scale_between(mpp, self.mpp))
-        size_px = (math.ceil(self.size_l0.width / scale_l0), math.ceil(self.size_l0.height / scale_l0))
-        return self.read_rectangle((0, 0), size_px, scale_l0 * self.mpp)
+        grid = Grid.covering(self.size_l0, scale_l0)
+        return self.read_rectangle((0, 0), (grid.cols, grid.rows), scale_l0 * self.mpp)
 
     def refuse_finer(self, mpp: float) -> None:
         """SlideError where `mpp` is finer than the slide's own scale: no detail can be invented."""
@@ -142,7 +142,7 @@ class Slide:
 
     def alignment_l0(self, mpp: float, side_px: int) -> int:
         """Squares whose corners are multiples of this are cut from a stored level without resampling, if any can be."""
-        scale_l0 = max(1.0, scale_between(mpp, self.mpp))
+        scale_l0 = scale_between(mpp, self.mpp)
         downsample = self.downsamples[self._best_level(scale_l0)]
         is_stored = downsample.is_integer() and _is_same_scale(scale_l0 / downsample, side_px)
         return round(downsample) if is_stored else 1

@@ -43,9 +43,13 @@ SOLID = CellKind("solid", 12.2, (4.5, 5.9), (1.05, 1.45), 0.05, (0.62, 1.0), 0.3
 PLEOMORPHIC = CellKind(
     "pleomorphic", 16.0, (5.0, 8.4), (1.1, 1.9), 0.11, (0.65, 1.3), 0.42, 0.25, 3, (2.5, 4.5), (0.45, 0.75)
 )
-LYMPHOCYTE = CellKind("lymphocyte", 8.1, (2.9, 3.5), (1.0, 1.2), 0.04, (1.15, 1.65), 0.2, 0.0, 0, (0.5, 1.1), (0.2, 0.4))
+LYMPHOCYTE = CellKind(
+    "lymphocyte", 8.1, (2.9, 3.5), (1.0, 1.2), 0.04, (1.15, 1.65), 0.2, 0.0, 0, (0.5, 1.1), (0.2, 0.4)
+)
 BLAST = CellKind("blast", 11.0, (3.6, 4.3), (1.0, 1.3), 0.06, (0.6, 0.9), 0.3, 0.25, 1, (1.0, 2.0), (0.25, 0.45))
-SPINDLE = CellKind("spindle", 19.0, (2.6, 3.8), (3.2, 6.0), 0.06, (0.8, 1.35), 0.2, 0.1, 0, (0.4, 0.8), (0.5, 0.7), True)
+SPINDLE = CellKind(
+    "spindle", 19.0, (2.6, 3.8), (3.2, 6.0), 0.06, (0.8, 1.35), 0.2, 0.1, 0, (0.4, 0.8), (0.5, 0.7), True
+)
 KINDS = (SOLID, PLEOMORPHIC, LYMPHOCYTE, BLAST, SPINDLE)
 VARIANTS = 96
 
@@ -102,7 +106,9 @@ def _sprite(
 
 def _waves(angle: NDArray[np.float64], rng: np.random.Generator, depth: float) -> NDArray[np.float64]:
     phases, weights = rng.uniform(0, 2 * math.pi, 4), rng.normal(0, depth, 4) / np.sqrt(np.arange(1, 5))
-    return np.asarray(sum(w * np.cos((n + 2) * angle + p) for n, (w, p) in enumerate(zip(weights, phases, strict=True))))
+    return np.asarray(
+        sum(w * np.cos((n + 2) * angle + p) for n, (w, p) in enumerate(zip(weights, phases, strict=True)))
+    )
 
 
 def _soft(inward: NDArray[np.float64], width_um: float) -> NDArray[np.float64]:
@@ -110,7 +116,11 @@ def _soft(inward: NDArray[np.float64], width_um: float) -> NDArray[np.float64]:
 
 
 def _chromatin(
-    kind: CellKind, rng: np.random.Generator, inward: NDArray[np.float64], x: NDArray[np.float64], y: NDArray[np.float64]
+    kind: CellKind,
+    rng: np.random.Generator,
+    inward: NDArray[np.float64],
+    x: NDArray[np.float64],
+    y: NDArray[np.float64],
 ) -> NDArray[np.float64]:
     """Relative dye within a nucleus: clumps, a darker membrane, nucleoli."""
     blur_px = 0.55 / (x[0, 1] - x[0, 0])
@@ -122,7 +132,7 @@ def _chromatin(
         cx, cy = rng.normal(0, 1.5, 2)
         size = rng.uniform(0.7, 1.25)
         dye += 0.8 * np.exp(-((x - cx) ** 2 + (y - cy) ** 2) / (2 * size**2))
-    return dye
+    return np.asarray(dye, np.float64)
 
 
 @dataclass(frozen=True, slots=True)

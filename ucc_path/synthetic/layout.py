@@ -46,7 +46,7 @@ class _Canvas:
 
     @property
     def scale(self) -> float:
-        """1 on slides of 3 mm and more; on smaller ones all outlines shrink, so that there is still something to see."""
+        """1 on slides of 3 mm and more; on smaller ones outlines shrink, so that there is still something to see."""
         return min(1.0, max(0.2, min(self.size_px) * self.mpp / 3000))
 
     def noise(self, name: str, sigma_um: float) -> Float:

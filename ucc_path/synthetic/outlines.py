@@ -41,8 +41,9 @@ def above(values: Float, threshold: float, *, cell_l0: float, min_area_l0: float
     A piece within a hole of another is left out, so outlines less holes is always the whole truth.
     """
     framed = np.pad(values - threshold, 1, constant_values=-1e3)
-    outer, holes = [], []
-    for contour in find_contours(framed, 0.0):
+    outer: list[Polygon] = []
+    holes: list[Polygon] = []
+    for contour in find_contours(framed, 0.0):  # type: ignore[no-untyped-call]
         ring = Polygon((contour[:, ::-1] - 0.5) * cell_l0) if len(contour) > 3 else Polygon()
         if ring.area >= min_area_l0:
             # scikit-image keeps the high side to one hand: in (x, y) an outline is counter-clockwise, a hole clockwise

@@ -13,7 +13,7 @@ def edges(rings: Rings) -> NDArray[np.float64]:
     if not rings:
         return np.empty((0, 4))
     sides = np.concatenate([np.hstack([ring, np.roll(ring, -1, axis=0)]) for ring in rings])
-    return sides[sides[:, 1] != sides[:, 3]]
+    return np.asarray(sides[sides[:, 1] != sides[:, 3]], np.float64)
 
 
 def fill(sides: NDArray[np.float64], window: Window) -> NDArray[np.bool_]:

@@ -116,7 +116,7 @@ class _Ground:
         row = np.arange(window.height_px)[:, None] + window.y_l0 + fields["bend_y"]
         col = np.arange(window.width_px)[None, :] + window.x_l0 + fields["bend_x"]
         bent = row.astype(np.intp), col.astype(np.intp)
-        lymphoid = 1 / (1 + np.exp(-3.0 * (fields["lymphoid"] + fray)))
+        lymphoid = np.asarray(1 / (1 + np.exp(-3.0 * (fields["lymphoid"] + fray))), np.float32)
         lymphoid[tumour | fat | blood] = 0
         solid = tumour & (fields["look"] + 0.3 * fray < 0)
         walls = _bent(made.nest_wall_um, bent, WIDE_PERIOD_PX) + 8 * fray  # nests are round, cells of a mosaic are not
@@ -153,20 +153,19 @@ def _stroma_and_spaces(ground: _Ground) -> tuple[Float, Float]:
 def _density(ground: _Ground, kind: cells.CellKind, at: cells.Places) -> Float:
     """The share of places of a kind that hold a cell there, shape (n,)."""
     y, x = at.y_px, at.x_px
-    tumour, solid, lymphoid, wall_um = (
-        plane[y, x] for plane in (ground.tumour, ground.solid, ground.lymphoid, ground.nest_wall_um)
-    )
+    tumour, solid = ground.tumour[y, x], ground.solid[y, x]
+    lymphoid, wall_um = ground.lymphoid[y, x], ground.nest_wall_um[y, x]
     normal = ground.tissue[y, x] & ~tumour & ~ground.fat[y, x] & ~ground.blood[y, x]
     strand = tumour & (wall_um < SEPTUM_UM)
     if kind is cells.SOLID:
-        return np.float32(0.95) * (solid & (wall_um > CELL_CLEAR_UM))
+        return np.asarray(0.95 * (solid & (wall_um > CELL_CLEAR_UM)), np.float32)
     if kind is cells.PLEOMORPHIC:
-        return np.float32(0.9) * (tumour & ~solid & (wall_um > CELL_CLEAR_UM))
+        return np.asarray(0.9 * (tumour & ~solid & (wall_um > CELL_CLEAR_UM)), np.float32)
     if kind is cells.LYMPHOCYTE:
-        return np.where(normal, 0.03 + 0.92 * lymphoid**1.5, 0.06 * strand)
+        return np.asarray(np.where(normal, 0.03 + 0.92 * lymphoid**1.5, 0.06 * strand), np.float32)
     if kind is cells.BLAST:
-        return np.float32(0.12) * lymphoid * normal
-    return np.where(normal, 0.75 * (1 - lymphoid), 0.35 * strand)
+        return np.asarray(0.12 * lymphoid * normal, np.float32)
+    return np.asarray(np.where(normal, 0.75 * (1 - lymphoid), 0.35 * strand), np.float32)
 
 
 def _aligned(ground: _Ground, at: cells.Places, scene: Scene) -> NDArray[np.intp]:
@@ -176,11 +175,14 @@ def _aligned(ground: _Ground, at: cells.Places, scene: Scene) -> NDArray[np.intp
     down, right = row[y + 4, x] - row[y - 4, x], row[y, x + 4] - row[y, x - 4]
     angle = np.arctan2(-right, down) % np.pi
     turned = np.rint(angle * cells.ANGLES / np.pi).astype(np.intp) % cells.ANGLES
-    return at.variant // cells.ANGLES * cells.ANGLES + turned
+    return np.asarray(at.variant // cells.ANGLES * cells.ANGLES + turned, np.intp)
 
 
-def _bent(texture: Float, bent: tuple[NDArray[np.intp], NDArray[np.intp]], period_px: int) -> Float:
-    return texture.ravel().take((bent[0] & (period_px - 1)) * period_px + (bent[1] & (period_px - 1)))
+def _bent(
+    texture: Float | NDArray[np.float16], bent: tuple[NDArray[np.intp], NDArray[np.intp]], period_px: int
+) -> Float:
+    place = (bent[0] & (period_px - 1)) * period_px + (bent[1] & (period_px - 1))
+    return texture.ravel().take(place).astype(np.float32, copy=False)
 
 
 def _tiled(texture: Float, window: Window) -> Float:

@@ -1,4 +1,4 @@
-"""What a synthetic slide is made of, as plain values: outlines, slow fields and stains. Small enough to send to workers."""
+"""What a synthetic slide is made of, as plain values small enough to send to workers: outlines, fields, stains."""
 
 from __future__ import annotations
 
@@ -33,15 +33,14 @@ class Field:
 
     def over(self, window: Window) -> Float:
         """Bilinear values at the pixel centres of a window, also beyond the edge of the slide."""
-        y0, ty = self._places(window.y_l0 + np.arange(window.height_px) + 0.5, 0)
-        x0, tx = self._places(window.x_l0 + np.arange(window.width_px) + 0.5, 1)
+        y0, ty = self._places(window.y_l0, window.height_px, axis=0)
+        x0, tx = self._places(window.x_l0, window.width_px, axis=1)
         rows = self.values[y0] * (1 - ty)[:, None] + self.values[y0 + 1] * ty[:, None]
-        values: Float = rows[:, x0] * (1 - tx) + rows[:, x0 + 1] * tx
-        return values
+        return np.asarray(rows[:, x0] * (1 - tx) + rows[:, x0 + 1] * tx, np.float32)
 
-    def _places(self, at_l0: NDArray[np.float64], axis: int) -> tuple[NDArray[np.intp], Float]:
+    def _places(self, start_l0: int, count: int, axis: int) -> tuple[NDArray[np.intp], Float]:
         last = self.values.shape[axis] - 1
-        place = np.clip(at_l0 / self.cell_l0 - 0.5, 0, last)
+        place = np.clip((start_l0 + np.arange(count) + 0.5) / self.cell_l0 - 0.5, 0, last)
         low = np.minimum(place.astype(np.intp), last - 1)
         return low, (place - low).astype(np.float32)
 

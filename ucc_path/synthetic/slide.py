@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import multiprocessing
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from ucc_path.synthetic.render import Renderer
 from ucc_path.synthetic.scene import Scene, Window
 
 TILE_PX = 512
-TILES_AHEAD = 4  # per worker; bounds what waits to be written
+TILES_AHEAD = 3  # per worker; bounds what waits to be written
 
 _renderer: Renderer | None = None  # of a worker process, set once when it starts
 
@@ -61,20 +62,19 @@ def make_slide(
     """Write a slide and its annotation (ASAP XML, same stem); the same bytes for any number of workers.
 
     `tumour_share` of the tissue is tumour, to within 0.05; with 0 the annotation has no polygons. `on_tile` is told
-    how many level-0 tiles are written, of how many. Memory does not grow with the slide but for one band of tiles.
+    how many level-0 tiles are rendered, of how many. Memory does not grow with the slide but for one band of tiles.
     """
-    _check(Path(path_tif), size_px, mpp, tumour_share, tissue_share, workers)
     path = Path(path_tif)
+    _check(path, size_px, mpp, tumour_share, tissue_share, workers)
+    pyramid_tiff.check(size_px=size_px, mpp=mpp, tile_px=tile_px, quality=quality)
     planned = layout.plan(
         seed=seed, size_px=size_px, mpp=mpp, tissue_share=tissue_share, tumour_share=tumour_share, ink=ink
     )
     windows = _windows(size_px, tile_px)
-    tiles = _counted(_rendered(planned.scene, windows, workers), len(windows), on_tile)
     xml = path.with_suffix(".xml")
-    try:
+    with closing(_rendered(planned.scene, windows, workers)) as rendered:  # a writer that gives up stops the workers
+        tiles = _counted(rendered, len(windows), on_tile)
         pyramid_tiff.write(path, tiles, size_px=size_px, mpp=mpp, tile_px=tile_px, quality=quality)
-    finally:
-        tiles.close()  # a writer that gives up must not leave workers behind
     asap_xml.write(xml, *outlines.rings(planned.tumour))
     return SyntheticSlide(path, xml, seed, size_px, mpp, planned.tissue, planned.tumour, planned.ink)
 
@@ -105,7 +105,7 @@ def _windows(size_px: tuple[int, int], tile_px: int) -> list[Window]:
     ]
 
 
-def _rendered(scene: Scene, windows: list[Window], workers: int) -> Iterator[NDArray[np.uint8]]:
+def _rendered(scene: Scene, windows: list[Window], workers: int) -> Generator[NDArray[np.uint8], None, None]:
     """The tiles in order; with one worker in this process, else in spawned ones, never far ahead of the reader."""
     if workers == 1:
         renderer = Renderer(scene)
@@ -141,6 +141,6 @@ def _counted(
     tiles: Iterator[NDArray[np.uint8]], total: int, on_tile: Callable[[int, int], None] | None
 ) -> Iterator[NDArray[np.uint8]]:
     for done, tile in enumerate(tiles, 1):
-        yield tile
         if on_tile is not None:
             on_tile(done, total)
+        yield tile

@@ -28,8 +28,8 @@ class Textures:
     mottle: Float
     sensor: Float
     red_cells: Float  # 0 between cells to 1
-    nest_wall_um: Float  # nearly twice the distance to the nearest wall between nests
-    fat_wall_um: Float
+    nest_wall_um: NDArray[np.float16]  # nearly twice the distance to the nearest wall between nests
+    fat_wall_um: NDArray[np.float16]  # half precision: these are the largest things a worker holds
 
 
 @functools.lru_cache(maxsize=2)
@@ -49,23 +49,24 @@ def textures(mpp: float) -> Textures:
 
 def _noise(name: str, along_px: float, across_px: float) -> Float:
     """Gaussian noise, blurred with these standard deviations along x and y around the torus."""
-    white = stream(0, "texture", name).standard_normal((PERIOD_PX, PERIOD_PX))
-    frequency = np.fft.fftfreq(PERIOD_PX) * 2 * np.pi
+    white = stream(0, "texture", name).standard_normal((PERIOD_PX, PERIOD_PX), np.float32)
+    frequency = np.fft.fftfreq(PERIOD_PX).astype(np.float32) * np.float32(2 * np.pi)
     across = np.exp(-0.5 * (across_px * frequency) ** 2)[:, None]
     along = np.exp(-0.5 * (along_px * np.abs(frequency[: PERIOD_PX // 2 + 1])) ** 2)
     blurred = np.fft.irfft2(np.fft.rfft2(white) * across * along, s=white.shape)
     blurred -= blurred.mean()
-    return (blurred / blurred.std()).astype(np.float32)
+    return np.asarray(blurred / blurred.std(), np.float32)
 
 
-def _walls(name: str, cell_um: float, mpp: float) -> Float:
+def _walls(name: str, cell_um: float, mpp: float) -> NDArray[np.float16]:
     """Distance to the second nearest seed less that to the nearest, in um: 0 on the walls between cells."""
     seeds = _scattered(name, WIDE_PERIOD_PX, cell_um / mpp, jitter=0.85)
     tree = cKDTree(seeds, boxsize=WIDE_PERIOD_PX)
     centres = np.arange(0, WIDE_PERIOD_PX, 4) + 0.5  # every fourth pixel is enough: the distance is smooth
     y, x = np.meshgrid(centres, centres, indexing="ij")
     distances, _ = tree.query(np.stack([y, x], axis=-1), k=2)
-    return _doubled(_doubled(((distances[..., 1] - distances[..., 0]) * mpp).astype(np.float32)))
+    wall_um = ((distances[..., 1] - distances[..., 0]) * mpp).astype(np.float32)
+    return _doubled(_doubled(wall_um)).astype(np.float16)
 
 
 def _doubled(small: Float) -> Float:

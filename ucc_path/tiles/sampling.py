@@ -7,6 +7,7 @@ rejection. Each place taken is then labelled exactly, from the outlines themselv
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -20,8 +21,9 @@ from ucc_path.settings import TilingSettings
 from ucc_path.tiles.labelling import kind_of, kind_ranges
 
 STEPS_PER_TILE = 16  # places are considered this densely: a sixteenth of a tile apart
+MAX_PLACES = 2**20  # on a large slide places for small tiles lie further apart, so that memory stays bounded
 FULL = 0.95  # share of tissue from which a tile counts as all on tissue
-ESTIMATE_MARGIN = 0.03  # how far the estimated share may be from the exact one and still be looked at
+ESTIMATE_MARGIN = (0.03, 0.25)  # how far an estimated share may be from the exact one and still be looked at
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,20 +101,30 @@ def find_unlabelled(
 
 def _regular_places(plane: TilePlane) -> _Places:
     """All places of a lattice, row by row."""
-    step = max(1.0, plane.side_l0 / STEPS_PER_TILE)
-    xs = np.arange(0, plane.size_l0.width - plane.side_l0 + 1e-6, step)
-    ys = np.arange(0, plane.size_l0.height - plane.side_l0 + 1e-6, step)
+    step = _step_l0(plane)
+    xs = _aligned(np.arange(0, plane.size_l0.width - plane.side_l0 + 1e-6, step), plane)
+    ys = _aligned(np.arange(0, plane.size_l0.height - plane.side_l0 + 1e-6, step), plane)
     grid_y, grid_x = np.meshgrid(ys, xs, indexing="ij")
-    return _Places(_aligned(grid_x.ravel(), plane), _aligned(grid_y.ravel(), plane))
+    return _Places(grid_x.ravel(), grid_y.ravel())
+
+
+def _step_l0(plane: TilePlane) -> float:
+    """The distance of places: a whole number of them to the next tile that is free of this one, so that tiles pack."""
+    pitch_l0 = math.ceil(plane.side_l0 / plane.alignment_l0 - 1e-9) * plane.alignment_l0
+    room = max(plane.size_l0.width, pitch_l0) * max(plane.size_l0.height, pitch_l0)
+    densest = math.sqrt(MAX_PLACES * pitch_l0**2 / room)
+    steps = min(STEPS_PER_TILE, pitch_l0 // plane.alignment_l0, max(1, int(densest)))
+    return pitch_l0 / steps * max(1, math.ceil(1 / densest))
 
 
 def _scattered_places(plane: TilePlane, rng: np.random.Generator) -> _Places:
     """The lattice with each place moved by chance within its step, in an order of chance."""
     lattice = _regular_places(plane)
     count = len(lattice.xs_l0)
-    step = max(1.0, plane.side_l0 / STEPS_PER_TILE)
-    xs = np.minimum(lattice.xs_l0 + rng.random(count) * step, plane.size_l0.width - plane.side_l0)
-    ys = np.minimum(lattice.ys_l0 + rng.random(count) * step, plane.size_l0.height - plane.side_l0)
+    step = _step_l0(plane)
+    # A side of 512 * 3.5000000000000004 may be longer than the slide by nothing: the corner is then 0, not -1.
+    xs = np.minimum(lattice.xs_l0 + rng.random(count) * step, max(0.0, plane.size_l0.width - plane.side_l0))
+    ys = np.minimum(lattice.ys_l0 + rng.random(count) * step, max(0.0, plane.size_l0.height - plane.side_l0))
     return _Places(_aligned(xs, plane), _aligned(ys, plane)).take(rng.permutation(count))
 
 
@@ -122,7 +134,7 @@ def _aligned(values_l0: NDArray[np.float64], plane: TilePlane) -> NDArray[np.int
 
 def _on_tissue(places: _Places, plane: TilePlane, tissue: Coverage, settings: TilingSettings) -> _Places:
     shares = tissue.shares(places.xs_l0, places.ys_l0, plane.side_l0)
-    return places.take(shares >= settings.min_tissue)
+    return places.take(shares >= settings.min_tissue - 1e-9)
 
 
 def _fullest_first(places: _Places, plane: TilePlane, tissue: Coverage) -> _Places:
@@ -134,7 +146,9 @@ def _fullest_first(places: _Places, plane: TilePlane, tissue: Coverage) -> _Plac
 def _of_kind(places: _Places, kind: str, tumour: Coverage, plane: TilePlane, settings: TilingSettings) -> _Places:
     low, high = kind_ranges(settings)[kind]
     shares = tumour.shares(places.xs_l0, places.ys_l0, plane.side_l0)
-    return places.take((shares > low - ESTIMATE_MARGIN) & (shares < high + ESTIMATE_MARGIN))
+    # An upright outline may be off by half a cell on both sides of a band of tumour: one cell in a side.
+    margin = min(max(ESTIMATE_MARGIN[0], tumour.grid.cell_l0 / plane.side_l0), ESTIMATE_MARGIN[1])
+    return places.take((shares > low - margin) & (shares < high + margin))
 
 
 def _pick(

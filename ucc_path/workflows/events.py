@@ -17,6 +17,13 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
+class Step:
+    """What comes next, in words."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Notice:
     """Something the user should know, though the work goes on."""
 
@@ -38,4 +45,4 @@ class Failure:
     reason: str
 
 
-Event: TypeAlias = Progress | Notice | Detail | Failure
+Event: TypeAlias = Progress | Step | Notice | Detail | Failure

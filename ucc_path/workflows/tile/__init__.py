@@ -13,9 +13,10 @@ from pathlib import Path
 
 from ucc_path.engine import local
 from ucc_path.errors import DatasetError, OutputError, UccPathError
-from ucc_path.formats import dataset_json, tiles_csv
+from ucc_path.formats import dataset_json, png, tiles_csv
 from ucc_path.formats.atomic import replacing_folder
 from ucc_path.formats.tiles_csv import TileRow
+from ucc_path.report.contact_sheet import Picture, contact_sheet
 from ucc_path.tiles.labelling import KINDS
 from ucc_path.tiles.splits import SPLITS
 from ucc_path.workflows.events import Detail, Event, Failure, Notice, Progress
@@ -27,6 +28,8 @@ from ucc_path.workflows.tile.request import UNANNOTATED, Source, TileRequest, so
 __all__ = ["UNANNOTATED", "TileReport", "TileRequest", "tile"]
 
 TILES_PER_JOB = 32
+TILES_SHOWN = 16  # of each kind, on the contact sheet
+CONTACT_SHEET = "contact_sheet.png"
 UNLABELLED = "unlabelled"
 _WORK = ".work"
 
@@ -60,6 +63,7 @@ def tile(request: TileRequest) -> Generator[Event, None, TileReport]:
             raise DatasetError("no slide gave a tile; nothing was written")
         tiles_csv.write(folder, kept)
         dataset_json.write(folder, record(request, sources, surveys, kept, failures))
+        png.write(folder / CONTACT_SHEET, contact_sheet(_samples(folder, kept)))
         shutil.rmtree(work)
     return TileReport(request.output, _count(kept, request.unlabelled), tuple(failures))
 
@@ -160,6 +164,21 @@ def _cut_jobs(
             dataset=folder,
             rows=tuple(rows[first : first + TILES_PER_JOB]),
         )
+
+
+def _samples(folder: Path, rows: Sequence[TileRow]) -> dict[str, list[Picture]]:
+    """Some tiles of each kind, taken evenly from all slides."""
+    pictures: dict[str, list[Picture]] = {}
+    for kind in (*KINDS, None):
+        ordered = sorted((row for row in rows if row.kind == kind), key=lambda row: row.tile_id)
+        every = max(1, len(ordered) // TILES_SHOWN)
+        pictures[kind or UNLABELLED] = [_picture(folder, row) for row in ordered[::every][:TILES_SHOWN]]
+    return pictures
+
+
+def _picture(folder: Path, row: TileRow) -> Picture:
+    rgb = png.read(tiles_csv.image_path(folder, row))
+    return rgb, None if row.kind is None else png.read(tiles_csv.mask_path(folder, row)) > 0
 
 
 def _count(rows: Sequence[TileRow], unlabelled: bool) -> dict[str, dict[str, int]]:
