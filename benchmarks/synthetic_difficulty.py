@@ -12,8 +12,6 @@ centre. Each slide in turn is the unseen one; the others train. Prints patch acc
 Aim: the first three below 0.70, the CNN at 0.95 or more. Run: python benchmarks/synthetic_difficulty.py
 """
 
-# ruff: noqa: T201 - a benchmark prints its table
-
 from __future__ import annotations
 
 import argparse

@@ -1,78 +1,97 @@
-"""How much of a place a mask covers, against counting pixels."""
+"""Coverage against brute force."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from ucc_path.coverage import Coverage
 from ucc_path.geometry import Grid, PointL0, SizeL0
 
 
-def map_of(mask: NDArray[np.bool_], cell_l0: float = 16.0, x_l0: float = 0, y_l0: float = 0) -> Coverage:
-    rows, cols = mask.shape
-    return Coverage(mask, Grid(PointL0(x_l0, y_l0), cell_l0, rows, cols))
+def make_coverage(seed: int = 0, corner: tuple[float, float] = (0, 0), cell_l0: float = 8.0) -> Coverage:
+    mask = np.random.default_rng(seed).random((13, 21)) < 0.4
+    return Coverage(mask, Grid(PointL0(*corner), cell_l0, *mask.shape))
 
 
-def share_pixel_by_pixel(mask: NDArray[np.bool_], cell_l0: int, x: int, y: int, width: int, height: int) -> float:
-    level0 = np.kron(mask, np.ones((cell_l0, cell_l0), bool))
-    return float(level0[max(0, y) : max(0, y + height), max(0, x) : max(0, x + width)].sum() / (width * height))
+def brute_share(coverage: Coverage, x: float, y: float, width: float, height: float) -> float:
+    """Sums the part of every covered cell that lies in the box, one cell at a time."""
+    grid, area = coverage.grid, 0.0
+    for row, col in np.argwhere(coverage.mask):
+        left, top = grid.corner.x + col * grid.cell_l0, grid.corner.y + row * grid.cell_l0
+        across = min(x + width, left + grid.cell_l0) - max(x, left)
+        down = min(y + height, top + grid.cell_l0) - max(y, top)
+        area += max(0.0, across) * max(0.0, down)
+    return area / (width * height)
 
 
-def random_mask() -> NDArray[np.bool_]:
-    return np.random.default_rng(5).random((13, 17)) < 0.4
+places = st.floats(-60, 200, allow_nan=False)
+sizes = st.floats(0.5, 150, allow_nan=False)
 
 
-@pytest.mark.parametrize(
-    "box", [(0, 0, 8, 8), (5, 3, 40, 21), (3, 7, 1, 1), (-20, 90, 60, 60), (100, -5, 500, 500), (0, 0, 136, 104)]
-)
-def test_the_share_of_a_box_is_exact_and_beyond_the_slide_is_no_tissue(box: tuple[int, int, int, int]) -> None:
-    x, y, width, height = box
-    found = map_of(random_mask(), cell_l0=8).share(PointL0(x, y), SizeL0(width, height))
-    assert found == pytest.approx(share_pixel_by_pixel(random_mask(), 8, x, y, width, height))
+@given(places, places, sizes, sizes, st.sampled_from([(0, 0), (13.5, -7.25)]), st.sampled_from([8.0, 3.3]))
+def test_the_share_of_a_box_is_that_of_its_cells_counted_one_by_one(
+    x: float, y: float, width: float, height: float, corner: tuple[float, float], cell_l0: float
+) -> None:
+    coverage = make_coverage(corner=corner, cell_l0=cell_l0)
+    share = coverage.share(PointL0(x, y), SizeL0(width, height))
+    assert share == pytest.approx(brute_share(coverage, x, y, width, height), abs=1e-8)
 
 
-def test_shares_of_many_squares_are_those_of_each() -> None:
-    tissue = map_of(random_mask(), cell_l0=7.3, x_l0=11, y_l0=-4)
-    rng = np.random.default_rng(1)
-    xs, ys = rng.uniform(-40, 160, 50), rng.uniform(-40, 130, 50)
-    one_by_one = [tissue.share(PointL0(x, y), SizeL0(30.5, 30.5)) for x, y in zip(xs, ys, strict=True)]
-    assert tissue.shares(xs, ys, 30.5) == pytest.approx(np.array(one_by_one))
+@given(st.lists(st.tuples(places, places), min_size=1, max_size=6), sizes)
+def test_the_shares_of_many_squares_are_those_of_each(corners: list[tuple[float, float]], side: float) -> None:
+    coverage = make_coverage(1, corner=(5, 9))
+    xs, ys = np.array(corners).T
+    alone = [brute_share(coverage, x, y, side, side) for x, y in corners]
+    np.testing.assert_allclose(coverage.shares(xs, ys, side), alone, atol=1e-8)
 
 
-def test_a_box_wholly_beyond_the_slide_holds_no_tissue() -> None:
-    tissue = map_of(np.ones((4, 4), bool))
-    assert tissue.share(PointL0(64, 0), SizeL0(10, 10)) == 0
-    assert tissue.shares(np.array([-50.0, 500.0]), np.array([0.0, 0.0]), 20).tolist() == [0, 0]
+def test_whole_numbers_will_do_for_places() -> None:
+    coverage = make_coverage()
+    xs, ys = np.array([0, 17], np.int64), np.array([40, 3], np.int64)
+    np.testing.assert_allclose(
+        coverage.shares(xs, ys, 20.0), [brute_share(coverage, x, y, 20, 20) for x, y in ((0, 40), (17, 3))]
+    )
 
 
-@pytest.mark.parametrize("cell_l0", [4.0, 16.0, 25.0, 300.0])
-def test_shares_per_cell_of_another_grid_are_those_of_its_boxes(cell_l0: float) -> None:
-    tissue = map_of(random_mask(), cell_l0=8)
-    grid = Grid.covering(SizeL0(140, 110), cell_l0)
-    found = tissue.share_per_cell(grid)
-    by_box = [
-        [tissue.share(PointL0(col * cell_l0, row * cell_l0), SizeL0(cell_l0, cell_l0)) for col in range(grid.cols)]
-        for row in range(grid.rows)
-    ]
-    assert found.dtype == np.float32
-    assert found == pytest.approx(np.array(by_box), abs=1e-6)
+@pytest.mark.parametrize("cell_l0", [2.5, 8.0, 16.0, 33.0])
+def test_the_shares_of_the_cells_of_another_grid_are_those_of_their_boxes(cell_l0: float) -> None:
+    coverage = make_coverage()
+    grid = Grid(PointL0(-7, 5), cell_l0, rows=5, cols=7)
+    shares = coverage.share_per_cell(grid)
+    assert shares.shape == (5, 7) and shares.dtype == np.float32
+    for row in range(5):
+        for col in range(7):
+            truth = brute_share(coverage, -7 + col * cell_l0, 5 + row * cell_l0, cell_l0, cell_l0)
+            assert shares[row, col] == pytest.approx(truth, abs=1e-6)
 
 
-def test_the_shares_on_the_own_grid_are_the_mask() -> None:
-    tissue = map_of(random_mask())
-    assert np.array_equal(tissue.share_per_cell(tissue.grid), random_mask())
+def test_beyond_the_grid_nothing_is_covered() -> None:
+    everywhere = Coverage(np.ones((4, 4), bool), Grid(PointL0(0, 0), 10, 4, 4))
+    assert everywhere.share(PointL0(-40, 0), SizeL0(80, 40)) == 0.5
+    assert everywhere.share(PointL0(500, 500), SizeL0(10, 10)) == 0
+    assert everywhere.share(PointL0(10, 10), SizeL0(20, 20)) == 1
 
 
-def test_area_and_share_of_the_slide_follow_from_the_mask() -> None:
-    mask = np.zeros((10, 10), bool)
-    mask[:2, :5] = True
-    tissue = map_of(mask, cell_l0=16)
-    assert tissue.share_of_slide == pytest.approx(0.1)
-    assert tissue.area_l0 == 10 * 16.0**2
+def test_rows_are_down_and_columns_are_across() -> None:
+    mask = np.zeros((2, 3), bool)
+    mask[0, 2] = True
+    coverage = Coverage(mask, Grid(PointL0(0, 0), 10, 2, 3))
+    assert coverage.share(PointL0(20, 0), SizeL0(10, 10)) == 1
+    assert coverage.share(PointL0(0, 10), SizeL0(30, 10)) == 0
 
 
-def test_a_mask_that_does_not_fit_its_grid_is_refused() -> None:
+def test_the_area_and_the_share_of_the_slide_are_those_of_the_mask() -> None:
+    mask: NDArray[np.bool_] = np.zeros((4, 5), bool)
+    mask[1, :3] = True
+    coverage = Coverage(mask, Grid(PointL0(0, 0), 10, 4, 5))
+    assert coverage.area_l0 == 300
+    assert coverage.share_of_slide == 3 / 20
+
+
+def test_a_mask_that_does_not_fit_its_grid_is_a_mistake_of_the_caller() -> None:
     with pytest.raises(ValueError, match=r"a mask \(2, 3\) on a grid of 3 x 2 cells"):
-        Coverage(np.ones((2, 3), bool), Grid(PointL0(0, 0), 16, rows=3, cols=2))
+        Coverage(np.zeros((2, 3), bool), Grid(PointL0(0, 0), 10, 3, 2))

@@ -138,8 +138,8 @@ def from_polygons(tumour: Sequence[Outline], excluded: Sequence[Outline] = (), *
     """
     tumour_parts, tumour_repaired, tumour_flat = _repaired(tumour)
     excluded_parts, excluded_repaired, excluded_flat = _repaired(excluded)
-    filled = shapely.union_all(tumour_parts)
-    region = shapely.difference(filled, shapely.union_all(excluded_parts)) if len(excluded_parts) else filled
+    filled = _union(tumour_parts)
+    region = shapely.difference(filled, _union(excluded_parts)) if len(excluded_parts) else filled
     summary = AnnotationSummary(
         tumour_outlines=len(tumour) - tumour_flat,
         excluded_outlines=len(excluded) - excluded_flat,
@@ -215,6 +215,11 @@ def _polygons(shapes: NDArray[np.object_]) -> NDArray[np.object_]:
     """The polygons of any geometries; lines, points and emptiness are left out."""
     parts = shapely.get_parts(shapely.get_parts(shapes))  # twice: a collection may hold multi-polygons
     return np.asarray(parts[(shapely.get_type_id(parts) == 3) & ~shapely.is_empty(parts)])
+
+
+def _union(polygons: NDArray[np.object_]) -> BaseGeometry:
+    """All of them as one shape; lesions seldom touch, and what stands alone need not be worked through."""
+    return shapely.disjoint_subset_union_all(polygons)
 
 
 def _repaired(outlines: Sequence[Outline]) -> tuple[NDArray[np.object_], int, int]:

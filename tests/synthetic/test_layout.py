@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ucc_path.errors import SettingsError
 from ucc_path.synthetic import layout
 
 
@@ -19,6 +20,17 @@ def test_the_share_of_tumour_is_the_one_asked_for(size_px: tuple[int, int], seed
 def test_half_a_tumour_slide_has_cut_outs_of_normal_tissue(seed: int) -> None:
     plan = layout.plan(seed=seed, size_px=(4000, 4000), mpp=0.5, tissue_share=0.55, tumour_share=0.5, ink=False)
     assert sum(len(piece.interiors) for piece in plan.tumour.geoms) >= 1
+
+
+def test_more_tumour_than_a_small_piece_can_hold_is_refused() -> None:
+    with pytest.raises(SettingsError, match=r"tumour_share 0\.85 does not fit"):
+        layout.plan(seed=1, size_px=(550, 550), mpp=0.5, tissue_share=0.3, tumour_share=0.85, ink=False)
+
+
+def test_a_large_slide_has_several_pieces_of_tissue_apart() -> None:
+    plan = layout.plan(seed=1, size_px=(16000, 16000), mpp=0.5, tissue_share=0.55, tumour_share=0, ink=False)
+    large = [piece for piece in plan.tissue.geoms if piece.area > 0.05 * plan.tissue.area]
+    assert len(large) >= 2
 
 
 def test_there_is_room_for_pure_tiles_of_both_kinds() -> None:

@@ -31,50 +31,60 @@ def usable_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def run(
-    work: Callable[[Job], Result], jobs: Iterable[Job], workers: int
-) -> Iterator[tuple[Job, Result | UccPathError]]:
-    """Each job with its result, or with the error it met, in the order in which they end.
+class Workers:
+    """Processes that wait for jobs; close them with `with`."""
 
-    `work` and its jobs are sent to other processes: a function of a module and plain values. Errors that are not of
-    our family are defects and are raised.
-    """
-    pending = iter(jobs)
-    suspects: list[Job] = []
-    is_exhausted = False
-    while not is_exhausted:
-        with _pool(workers) as pool:
-            is_exhausted = yield from _drain(pool, work, pending, workers * LOOK_AHEAD, suspects)
-        for job in suspects:
-            yield job, _alone(work, job)
-        suspects.clear()
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._pool: ProcessPoolExecutor | None = None
 
+    def run(self, work: Callable[[Job], Result], jobs: Iterable[Job]) -> Iterator[tuple[Job, Result | UccPathError]]:
+        """Each job with its result, or with the error it met, in the order in which they end.
 
-def _drain(
-    pool: ProcessPoolExecutor,
-    work: Callable[[Job], Result],
-    pending: Iterator[Job],
-    look_ahead: int,
-    suspects: list[Job],
-) -> Generator[tuple[Job, Result | UccPathError], None, bool]:
-    """Works off the jobs until there are none (returns True) or a process died (False, what was open in `suspects`)."""
-    at_work: dict[Future[Result], Job] = {}
-    try:
-        while True:
-            for job in itertools.islice(pending, look_ahead - len(at_work)):
-                suspects.append(job)  # until it is handed over: the pool may be broken already
-                at_work[pool.submit(work, job)] = job
-                suspects.pop()
-            if not at_work:
-                return True
-            for future in wait(at_work, return_when=FIRST_COMPLETED).done:
-                result = _outcome(future)
-                yield at_work.pop(future), result
-    except BrokenProcessPool:
-        suspects.extend(at_work.values())
-        return False
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+        `work` and its jobs are sent to other processes: a function of a module and plain values. Errors that are not
+        of our family are defects and are raised.
+        """
+        pending = iter(jobs)
+        suspects: list[Job] = []
+        while not (yield from self._work_off(work, pending, suspects)):
+            self.close()
+            for job in suspects:
+                yield job, _alone(work, job)
+            suspects.clear()
+
+    def _work_off(
+        self, work: Callable[[Job], Result], pending: Iterator[Job], suspects: list[Job]
+    ) -> Generator[tuple[Job, Result | UccPathError], None, bool]:
+        """True when no job is left; False when a process died, with the jobs open then in `suspects`."""
+        if self._pool is None:
+            self._pool = _pool(self._count)
+        at_work: dict[Future[Result], Job] = {}
+        try:
+            while True:
+                for job in itertools.islice(pending, self._count * LOOK_AHEAD - len(at_work)):
+                    suspects.append(job)  # until it is handed over: the pool may be broken already
+                    at_work[self._pool.submit(work, job)] = job
+                    suspects.pop()
+                if not at_work:
+                    return True
+                for future in wait(at_work, return_when=FIRST_COMPLETED).done:
+                    result = _outcome(future)
+                    yield at_work.pop(future), result
+        except BrokenProcessPool:
+            suspects.extend(at_work.values())
+            return False
+
+    def close(self) -> None:
+        """Ends the processes; jobs at work are finished first, jobs that wait are dropped."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+            self._pool = None
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 def _alone(work: Callable[[Job], Result], job: Job) -> Result | UccPathError:

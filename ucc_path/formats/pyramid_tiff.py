@@ -115,14 +115,12 @@ def write(
     check(size_px=size_px, mpp=mpp, tile_px=tile_px, quality=quality)
     with atomic.replacing(path) as partial, partial.open("wb") as stream:
         writer = _Writer(stream, [_Level(w, h, tile_px) for w, h in level_sizes(size_px)], quality)
-        base = writer.levels[0]
-        given = iter(tiles)
+        base, given = writer.levels[0], iter(tiles)
         for row in range(base.rows):
             for col in range(base.cols):
                 tile = next(given, None)
                 if tile is None or tile.shape != base.tile_shape(row, col) or tile.dtype != np.uint8:
-                    was = "missing" if tile is None else f"{tile.dtype} {tile.shape}"
-                    wanted = base.tile_shape(row, col)
+                    was, wanted = "missing" if tile is None else tile.shape, base.tile_shape(row, col)
                     raise ValueError(f"tile ({row}, {col}) of {path.name} is {was}; it must be uint8 {wanted}")
                 writer.add(0, row, col, tile)
         writer.finish(mpp)

@@ -23,6 +23,7 @@ PICTURES = ("PNG", "JPEG")  # besides TIFF; Pillow knows many more, some of whic
 JPEG, YCBCR = tifffile.COMPRESSION.JPEG, tifffile.PHOTOMETRIC.YCBCR
 TIFF_COLOURS = (tifffile.PHOTOMETRIC.MINISBLACK, tifffile.PHOTOMETRIC.RGB, YCBCR)
 EXPORT = "export it as an 8-bit RGB picture of the stained slide"
+ALPHA = ((1,), (2,))  # what `extrasamples` says of a fourth channel that is one
 TIFF_MAGIC = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 
 
@@ -51,13 +52,16 @@ class PlainImage:
             {} if mpp is None else {"openslide.mpp-x": str(mpp[0]), "openslide.mpp-y": str(mpp[1])}
         )
 
-    def read(self, x_l0: int, y_l0: int, level: int, width_px: int, height_px: int) -> NDArray[np.uint8]:
-        """RGB of a region, white where it lies beyond the picture."""
-        region = np.full((height_px, width_px, 3), 255, np.uint8)
-        top, left = max(0, y_l0), max(0, x_l0)
-        inside = self._rgb[top : max(top, y_l0 + height_px), left : max(left, x_l0 + width_px)]
-        region[top - y_l0 : top - y_l0 + inside.shape[0], left - x_l0 : left - x_l0 + inside.shape[1]] = inside
-        return region
+    def read_level(
+        self, level: int, first_col: int, first_row: int, cols: int, rows: int
+    ) -> tuple[NDArray[np.uint8], tuple[float, float]]:
+        """RGB of a region, white where it lies beyond the picture; the place is always the one asked for."""
+        region = np.full((rows, cols, 3), 255, np.uint8)
+        top, left = max(0, first_row), max(0, first_col)
+        inside = self._rgb[top : max(top, first_row + rows), left : max(left, first_col + cols)]
+        to_row, to_col = top - first_row, left - first_col
+        region[to_row : to_row + inside.shape[0], to_col : to_col + inside.shape[1]] = inside
+        return region, (0.0, 0.0)
 
     def close(self) -> None:
         self._rgb = np.empty((0, 0, 3), np.uint8)
@@ -107,12 +111,15 @@ def _read_tiff(path: Path) -> tuple[NDArray[np.uint8], tuple[float, float] | Non
             raise SlideError(f"{path} holds {page.samplesperpixel} channel(s) of {page.dtype}; {EXPORT}")
         if page.photometric not in TIFF_COLOURS or (page.photometric == YCBCR and page.compression != JPEG):
             raise SlideError(f"{path} holds its colours as {page.photometric.name}; {EXPORT}")
+        ends = [start + count for start, count in zip(page.dataoffsets, page.databytecounts, strict=True)]
+        if max(ends) > tiff.filehandle.size:  # a JPEG decoder would fill the rest with grey
+            raise SlideError(f"{path} is a damaged picture (it is cut short); copy or export it again")
         samples = page.asarray()
         size = (page.imagelength, page.imagewidth)
         if page.planarconfig == tifffile.PLANARCONFIG.SEPARATE:
             samples = np.moveaxis(samples.reshape(-1, *size), 0, -1)
         samples = samples.reshape(*size, -1)
-        if page.samplesperpixel == 4 and not page.extrasamples[:1] > (0,):  # the fourth is not said to be alpha
+        if page.samplesperpixel == 4 and page.extrasamples[:1] not in ALPHA:
             samples = samples[..., :3]
         grey_or_colour = samples[..., 0] if samples.shape[2] == 1 else samples
         return _on_white(Image.fromarray(np.ascontiguousarray(grey_or_colour))), _tiff_mpp(page)

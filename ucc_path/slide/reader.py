@@ -1,6 +1,7 @@
 """A slide file becomes pixels at a physical scale. The only module that imports openslide.
 
 OpenSlide's `read_region(location, level, size)` mixes two planes, so it is called in one place here and nowhere else.
+The commonest kind of slide goes past it, by `jpeg_tiff`, to the same pixels in less time.
 Regions are read on whole pixels of a stored level: at a fraction OpenSlide would blend neighbours. What is left of the
 way to the wanted place and scale is one resampling with a Lanczos filter, which passes nothing that would alias.
 """
@@ -22,6 +23,7 @@ from PIL import Image
 
 from ucc_path.errors import SlideError
 from ucc_path.geometry import Grid, PointL0, SizeL0, scale_between
+from ucc_path.slide import jpeg_tiff
 from ucc_path.slide.plain_image import PlainImage
 from ucc_path.slide.scale import Scale, find_scale
 
@@ -44,7 +46,13 @@ class _Source(Protocol):
     downsamples: tuple[float, ...]
     properties: Mapping[str, str]
 
-    def read(self, x_l0: int, y_l0: int, level: int, width_px: int, height_px: int) -> NDArray[np.uint8]: ...
+    def read_level(
+        self, level: int, first_col: int, first_row: int, cols: int, rows: int
+    ) -> tuple[NDArray[np.uint8], Pair]:
+        """RGB of pixels of a stored level, white beyond its edge.
+
+        And by how many of its pixels they lie right of and below the place asked for.
+        """
 
     def close(self) -> None: ...
 
@@ -53,6 +61,7 @@ class _OpenSlideFile:
     """An OpenSlide handle. Once a read has failed OpenSlide fails all later ones, so the slide is then lost."""
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         self._handle = openslide.OpenSlide(path)
         self._handle.set_cache(openslide.OpenSlideCache(CACHE_BYTES))
         self.properties: Mapping[str, str] = dict(self._handle.properties)
@@ -61,8 +70,33 @@ class _OpenSlideFile:
         self.level_sizes = tuple(self._handle.level_dimensions)
         self.downsamples = tuple(self._handle.level_downsamples)
 
-    def read(self, x_l0: int, y_l0: int, level: int, width_px: int, height_px: int) -> NDArray[np.uint8]:
-        rgba = self._handle.read_region((x_l0, y_l0), level, (width_px, height_px))
+    def read_level(
+        self, level: int, first_col: int, first_row: int, cols: int, rows: int
+    ) -> tuple[NDArray[np.uint8], Pair]:
+        """As `_Source` has it.
+
+        OpenSlide takes places in whole level-0 pixels and divides them by its own downsample, which is a fraction
+        where the sizes of the levels do not divide evenly; the place it then reads from is not the one asked for.
+        Left of and above the slide it also drops that fraction, a pixel too much or too little: white is put there.
+        """
+        downsample = self.downsamples[level]
+        white_cols, white_rows = min(cols, max(0, -first_col)), min(rows, max(0, -first_row))
+        if white_cols == cols or white_rows == rows:
+            return np.full((rows, cols, 3), 255, np.uint8), (0.0, 0.0)
+        first_col, first_row = first_col + white_cols, first_row + white_rows
+        x_l0, y_l0 = round(first_col * downsample), round(first_row * downsample)
+        rgb = self._read(x_l0, y_l0, level, (cols - white_cols, rows - white_rows))
+        if white_cols or white_rows:
+            rgb = np.pad(rgb, ((white_rows, 0), (white_cols, 0), (0, 0)), constant_values=255)
+        return rgb, (x_l0 / downsample - first_col, y_l0 / downsample - first_row)
+
+    def _read(self, x_l0: int, y_l0: int, level: int, size_px: tuple[int, int]) -> NDArray[np.uint8]:
+        try:
+            rgba = self._handle.read_region((x_l0, y_l0), level, size_px)
+        except openslide.OpenSlideError as err:
+            raise SlideError(
+                f"{self._path} cannot be read near x={x_l0}, y={y_l0} ({err}); the file is damaged: copy it again"
+            ) from err
         if rgba.getchannel("A").getextrema() != (255, 255):  # beyond the edge, or never scanned
             rgba = Image.alpha_composite(Image.new("RGBA", rgba.size, "white"), rgba)
         return np.asarray(rgba.convert("RGB"))
@@ -160,36 +194,17 @@ class Slide:
             reduction = 1.0
         left, top = corner.x / downsample, corner.y / downsample  # in pixels of the level
         if reduction == 1.0 and left == round(left) and top == round(top):
-            rgb, offset = self._read_level(level, round(left), round(top), width_px, height_px)
+            rgb, offset = self._opened().read_level(level, round(left), round(top), width_px, height_px)
             if offset == (0.0, 0.0):
                 return rgb
         margin = math.ceil(FILTER_SUPPORT * reduction) + 1
         first_col, first_row = math.floor(left) - margin, math.floor(top) - margin
         cols = math.ceil(left + width_px * reduction) + margin - first_col
         rows = math.ceil(top + height_px * reduction) + margin - first_row
-        rgb, (offset_x, offset_y) = self._read_level(level, first_col, first_row, cols, rows)
+        rgb, (offset_x, offset_y) = self._opened().read_level(level, first_col, first_row, cols, rows)
         left, top = left - first_col - offset_x, top - first_row - offset_y
         box = (left, top, left + width_px * reduction, top + height_px * reduction)
         return np.asarray(Image.fromarray(rgb).resize(size_px, Image.Resampling.LANCZOS, box=box))
-
-    def _read_level(
-        self, level: int, first_col: int, first_row: int, cols: int, rows: int
-    ) -> tuple[NDArray[np.uint8], Pair]:
-        """Pixels of a stored level, and by how many of its pixels they lie right of and below the place asked for.
-
-        OpenSlide takes places in whole level-0 pixels and divides them by its own downsample, which is a fraction
-        where the sizes of the levels do not divide evenly; the place it then reads from is not the one asked for.
-        """
-        source = self._opened()
-        downsample = source.downsamples[level]
-        x_l0, y_l0 = round(first_col * downsample), round(first_row * downsample)
-        try:
-            rgb = source.read(x_l0, y_l0, level, cols, rows)
-        except openslide.OpenSlideError as err:
-            raise SlideError(
-                f"{self.path} cannot be read near x={x_l0}, y={y_l0} ({err}); the file is damaged: copy it again"
-            ) from err
-        return rgb, (x_l0 / downsample - first_col, y_l0 / downsample - first_row)
 
     def _opened(self) -> _Source:
         """The file, opened anew where the slide came here by a fork: two processes must not share a handle."""
@@ -237,7 +252,7 @@ def _open(path: Path) -> _Source:
         reason = err.strerror or err
         raise SlideError(f"{path} cannot be opened ({reason}); check the path and its permissions") from err
     try:
-        return _OpenSlideFile(path)
+        return _quickest(path, _OpenSlideFile(path))
     except openslide.OpenSlideUnsupportedFormatError:
         return PlainImage(path)
     except openslide.OpenSlideError as err:
@@ -247,6 +262,17 @@ def _open(path: Path) -> _Source:
             raise SlideError(
                 f"{path} cannot be opened by OpenSlide ({err}); copy it again, or convert it to a pyramidal JPEG TIFF"
             ) from err
+
+
+def _quickest(path: Path, file: _OpenSlideFile) -> _Source:
+    """The same file without OpenSlide, if it is of the kind that can be decoded directly."""
+    if file.vendor != "generic-tiff":
+        return file
+    direct = jpeg_tiff.open_plain(path, file.properties, file.level_sizes, CACHE_BYTES)
+    if direct is None:
+        return file
+    file.close()
+    return direct
 
 
 def _is_same_scale(reduction: float, side_px: int) -> bool:

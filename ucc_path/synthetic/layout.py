@@ -15,6 +15,12 @@ from ucc_path.synthetic import outlines, raster
 from ucc_path.synthetic.scene import Field, Float, InkStroke, Scene, Stain, Window
 
 CAPSULE_UM = 8.0  # a rim of normal tissue around every piece, so that no tumour outline runs along glass
+MIDDLES = {  # of the pieces of tissue, as shares of width and height
+    1: ((0.5, 0.5),),
+    2: ((0.28, 0.45), (0.74, 0.55)),
+    3: ((0.27, 0.3), (0.73, 0.36), (0.5, 0.76)),
+    4: ((0.27, 0.27), (0.74, 0.3), (0.3, 0.74), (0.75, 0.75)),
+}
 PENS = ((0.12, 0.2, 0.55), (0.1, 0.42, 0.25), (0.22, 0.22, 0.25))  # blue, green, black: RGB let through
 
 
@@ -83,15 +89,17 @@ def _tissue(canvas: _Canvas, share: float) -> MultiPolygon:
     height, width = canvas.shape
     y, x = np.mgrid[:height, :width] / np.array([height, width]).reshape(2, 1, 1)
     count = 1 if canvas.scale < 0.6 else int(rng.integers(2, 5))
-    middles = [(0.5, 0.5), (0.27, 0.72), (0.75, 0.3), (0.75, 0.75)] if count != 1 else [(0.5, 0.5)]
-    nearness = np.full((height, width), -np.inf)
-    for middle in middles[:count]:
+    nearest = np.full((2, height, width), 9.0)  # distance to the nearest piece and to the next
+    for number, middle in enumerate(MIDDLES[count]):
         at = np.array(middle) + rng.normal(0, 0.04, 2)
         stretch = rng.uniform(0.75, 1.35)
-        nearness = np.maximum(nearness, -np.hypot((x - at[0]) * stretch, (y - at[1]) / stretch))
+        distance = np.hypot((x - at[0]) * stretch, (y - at[1]) / stretch)
+        distance = distance + 0.025 * canvas.noise(f"piece {number}", 200 * canvas.scale)
+        nearest = np.sort(np.concatenate([nearest, distance[None]]), axis=0)[:2]
     wobble = 0.10 * canvas.noise("outline", 260 * canvas.scale) + 0.02 * canvas.noise("fray", 45 * canvas.scale)
+    gap = 5 * np.clip(1 - (nearest[1] - nearest[0]) / 0.035, 0, 1)  # glass between two pieces
     to_edge = np.minimum(np.minimum(x, 1 - x), np.minimum(y, 1 - y))
-    values = (nearness + wobble - 1.2 * (np.maximum(0, 0.15 - to_edge) / 0.15) ** 2).astype(np.float32)
+    values = (wobble - nearest[0] - gap - 1.2 * (np.maximum(0, 0.15 - to_edge) / 0.15) ** 2).astype(np.float32)
 
     glass = shapely.box(0, 0, *canvas.size_px)
     inner = glass.buffer(-0.02 * min(canvas.size_px))
@@ -147,11 +155,13 @@ def _ink(canvas: _Canvas, tissue: MultiPolygon) -> tuple[tuple[MultiPolygon, Ink
     pen = np.array(PENS[int(rng.integers(len(PENS)))], np.float32)
     strokes: list[tuple[MultiPolygon, InkStroke]] = []
     wanted = int(rng.integers(2, 5))
-    for _ in range(40):
+    for _ in range(150):  # a small slide may have no room for any
+        if len(strokes) == wanted:
+            break
         width_l0 = rng.uniform(120, 260) * canvas.scale / canvas.mpp
         shape = outlines.pen_stroke(rng, canvas.size_px, width_l0).intersection(glass).difference(keep_off)
         clear = outlines.simple(shape)
-        if clear.area > canvas.area_l0(250) and len(strokes) < wanted:
+        if clear.area > canvas.area_l0(250):
             strokes.append((clear, InkStroke(sum(outlines.rings(clear), ()), pen)))
     return tuple(strokes)
 
@@ -179,7 +189,7 @@ def _stain(seed: int) -> Stain:
     rng = stream(seed, "stain")
 
     def dye(rgb: tuple[float, float, float], strength: float) -> Float:
-        hue = np.maximum(np.array(rgb) + rng.normal(0, 0.035, 3), 0.02)
+        hue = np.maximum(np.array(rgb) + rng.normal(0, (0.035, 0.035, 0.022), 3), 0.02)
         return np.asarray(hue / np.linalg.norm(hue) * strength * math.exp(rng.normal(0, 0.1)), np.float32)
 
     glass = 242 + rng.uniform(-4, 5) + rng.uniform(-2, 2, 3)

@@ -137,7 +137,7 @@ def _stroma_and_spaces(ground: _Ground) -> tuple[Float, Float]:
     fibres = _bent(made.fibres, ground.bent, PERIOD_PX)
     mottle = _tiled(made.mottle, window)
     stroma = np.clip(0.50 + 0.19 * fibres, 0.06, 1.2)
-    between_lymphocytes = np.clip(0.20 + 0.12 * mottle, 0, 1)
+    between_lymphocytes = np.clip(0.27 + 0.12 * mottle, 0, 1)
     pink = stroma + (between_lymphocytes - stroma) * np.minimum(1.25 * ground.lymphoid, 1)
     in_nest = np.clip((ground.nest_wall_um - SEPTUM_UM) / 5, 0, 1) * ground.tumour
     pink += (np.clip(np.where(ground.solid, 0.30, 0.38) + 0.10 * mottle, 0.05, 1) - pink) * in_nest

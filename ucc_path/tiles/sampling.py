@@ -8,6 +8,7 @@ rejection. Each place taken is then labelled exactly, from the outlines themselv
 from __future__ import annotations
 
 import math
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -22,7 +23,6 @@ from ucc_path.tiles.labelling import kind_of, kind_ranges
 
 STEPS_PER_TILE = 16  # places are considered this densely: a sixteenth of a tile apart
 MAX_PLACES = 2**20  # on a large slide places for small tiles lie further apart, so that memory stays bounded
-FULL = 0.95  # share of tissue from which a tile counts as all on tissue
 ESTIMATE_MARGIN = (0.03, 0.25)  # how far an estimated share may be from the exact one and still be looked at
 
 
@@ -71,16 +71,18 @@ def find_tiles(
         annotation.tumour_mask(tissue.grid.corner, tissue.grid.size_l0, downsample=tissue.grid.cell_l0), tissue.grid
     )
     scattered = _on_tissue(_scattered_places(plane, rng), plane, tissue, settings)
-    regular = _fullest_first(_on_tissue(_regular_places(plane), plane, tissue, settings), plane, tissue)
+    by_rows = _on_tissue(_regular_places(plane), plane, tissue, settings)
+    by_columns = by_rows.take(np.lexsort((by_rows.ys_l0, by_rows.xs_l0)))
     candidates = {kind: _of_kind(scattered, kind, tumour, plane, settings) for kind in wanted}
     tiles: list[Tile] = []
     # The scarcest kind first: what it leaves free is enough for the others, but not the other way round.
     for kind in sorted(wanted, key=lambda kind: (len(candidates[kind].xs_l0), kind)):
         picked = _pick(candidates[kind], kind, wanted[kind], plane, annotation, tiles, settings)
         if len(picked) < wanted[kind]:
-            # Scattered squares waste half of the room between them; rows of squares do not.
-            packed = _of_kind(regular, kind, tumour, plane, settings)
-            picked = max(picked, _pick(packed, kind, wanted[kind], plane, annotation, tiles, settings), key=len)
+            # Scattered squares waste half of the room between them; squares set side by side do not.
+            for places in (by_rows, by_columns):
+                packed = _of_kind(places, kind, tumour, plane, settings)
+                picked = max(picked, _pick(packed, kind, wanted[kind], plane, annotation, tiles, settings), key=len)
         tiles += picked
     return tiles
 
@@ -129,18 +131,12 @@ def _scattered_places(plane: TilePlane, rng: np.random.Generator) -> _Places:
 
 
 def _aligned(values_l0: NDArray[np.float64], plane: TilePlane) -> NDArray[np.int64]:
-    return (np.floor(values_l0 / plane.alignment_l0) * plane.alignment_l0).astype(np.int64)
+    return (np.floor(values_l0 / plane.alignment_l0 + 1e-6) * plane.alignment_l0).astype(np.int64)
 
 
 def _on_tissue(places: _Places, plane: TilePlane, tissue: Coverage, settings: TilingSettings) -> _Places:
     shares = tissue.shares(places.xs_l0, places.ys_l0, plane.side_l0)
     return places.take(shares >= settings.min_tissue - 1e-9)
-
-
-def _fullest_first(places: _Places, plane: TilePlane, tissue: Coverage) -> _Places:
-    """Rows of squares would begin at the very edge of the tissue, half on glass; places all on tissue go first."""
-    is_full = tissue.shares(places.xs_l0, places.ys_l0, plane.side_l0) >= FULL
-    return places.take(np.argsort(~is_full, kind="stable"))
 
 
 def _of_kind(places: _Places, kind: str, tumour: Coverage, plane: TilePlane, settings: TilingSettings) -> _Places:

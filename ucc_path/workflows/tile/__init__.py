@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ucc_path.engine import local
+from ucc_path.engine.local import Workers
 from ucc_path.errors import DatasetError, OutputError, UccPathError
 from ucc_path.formats import dataset_json, png, tiles_csv
 from ucc_path.formats.atomic import replacing_folder
@@ -49,14 +49,17 @@ def tile(request: TileRequest) -> Generator[Event, None, TileReport]:
     for source in sources:
         if source.rule:
             yield Notice(f"{source.name}: {source.rule.reason}")
-    with replacing_folder(request.output, marker=dataset_json.NAME, overwrite=request.overwrite) as folder:
+    with (
+        replacing_folder(request.output, marker=dataset_json.NAME, overwrite=request.overwrite) as folder,
+        Workers(request.workers) as workers,
+    ):
         work = folder / _WORK
         work.mkdir()
-        surveys, failures = yield from _survey(request, sources, work)
+        surveys, failures = yield from _survey(request, sources, work, workers)
         for found in surveys:
             yield from _remarks(found)
         rows = yield from plan(request, surveys)
-        failures += yield from _cut(request, folder, work, surveys, rows)
+        failures += yield from _cut(request, _cut_jobs(request, folder, surveys, rows), workers)
         failed = {failure.item for failure in failures}
         kept = [row for name, slide_rows in rows.items() if name not in failed for row in slide_rows]
         if not kept:
@@ -69,14 +72,14 @@ def tile(request: TileRequest) -> Generator[Event, None, TileReport]:
 
 
 def _survey(
-    request: TileRequest, sources: Sequence[Source], work: Path
+    request: TileRequest, sources: Sequence[Source], work: Path, workers: Workers
 ) -> Generator[Event, None, tuple[list[Survey], list[Failure]]]:
     jobs = [_survey_job(request, work, source) for source in sources if source.rule is None or source.rule.kinds]
     surveys: list[Survey] = []
     failures: list[Failure] = []
     stage = "finding tissue and tiles"
     yield Progress(stage, 0, len(jobs), "slides")
-    for job, found in local.run(survey, jobs, request.workers):
+    for job, found in workers.run(survey, jobs):
         if isinstance(found, UccPathError):
             if isinstance(found, OutputError) or len(jobs) == 1:
                 raise found
@@ -124,20 +127,34 @@ def _remarks(found: Survey) -> Iterator[Event]:
         yield Detail(f"{found.name}: {found.summary.without_area} dots or lines have no area and were left out")
 
 
-def _cut(
-    request: TileRequest, folder: Path, work: Path, surveys: Sequence[Survey], rows: Mapping[str, Sequence[TileRow]]
-) -> Generator[Event, None, list[Failure]]:
+def _cut_jobs(
+    request: TileRequest, folder: Path, surveys: Sequence[Survey], rows: Mapping[str, Sequence[TileRow]]
+) -> list[CutJob]:
+    return [
+        CutJob(
+            name=found.name,
+            slide=found.slide,
+            slide_mpp=found.slide_mpp,
+            outline=None if request.unlabelled else folder / _WORK / f"{found.name}.npy",
+            dataset=folder,
+            rows=tuple(rows[found.name][first : first + TILES_PER_JOB]),
+        )
+        for found in surveys
+        for first in range(0, len(rows.get(found.name, ())), TILES_PER_JOB)
+    ]
+
+
+def _cut(request: TileRequest, jobs: Sequence[CutJob], workers: Workers) -> Generator[Event, None, list[Failure]]:
     """Cuts all tiles; of a slide that turns out to be damaged nothing is kept."""
-    jobs = [job for found in surveys for job in _cut_jobs(request, folder, work, found, rows.get(found.name, ()))]
     for job in jobs:
-        tiles_csv.image_path(folder, job.rows[0]).parent.mkdir(parents=True, exist_ok=True)
+        tiles_csv.image_path(job.dataset, job.rows[0]).parent.mkdir(parents=True, exist_ok=True)
         if job.outline:
-            tiles_csv.mask_path(folder, job.rows[0]).parent.mkdir(parents=True, exist_ok=True)
+            tiles_csv.mask_path(job.dataset, job.rows[0]).parent.mkdir(parents=True, exist_ok=True)
     done, total = 0, sum(len(job.rows) for job in jobs)
     failures: dict[str, Failure] = {}
     stage = "cutting tiles"
     yield Progress(stage, 0, total, "tiles")
-    for job, result in local.run(cut, jobs, request.workers):
+    for job, result in workers.run(cut, jobs):
         if isinstance(result, UccPathError):
             if isinstance(result, OutputError) or len(request.slides) == 1:
                 raise result
@@ -146,24 +163,11 @@ def _cut(
                 yield failures[job.name]
         done += len(job.rows)
         yield Progress(stage, done, total, "tiles")
-    for row in (row for name in failures for row in rows[name]):
-        tiles_csv.image_path(folder, row).unlink(missing_ok=True)
-        tiles_csv.mask_path(folder, row).unlink(missing_ok=True)
+    for job in jobs:
+        for row in job.rows if job.name in failures else ():
+            tiles_csv.image_path(job.dataset, row).unlink(missing_ok=True)
+            tiles_csv.mask_path(job.dataset, row).unlink(missing_ok=True)
     return sorted(failures.values(), key=lambda failure: failure.item)
-
-
-def _cut_jobs(
-    request: TileRequest, folder: Path, work: Path, found: Survey, rows: Sequence[TileRow]
-) -> Iterator[CutJob]:
-    for first in range(0, len(rows), TILES_PER_JOB):
-        yield CutJob(
-            name=found.name,
-            slide=found.slide,
-            slide_mpp=found.slide_mpp,
-            outline=None if request.unlabelled else work / f"{found.name}.npy",
-            dataset=folder,
-            rows=tuple(rows[first : first + TILES_PER_JOB]),
-        )
 
 
 def _samples(folder: Path, rows: Sequence[TileRow]) -> dict[str, list[Picture]]:
