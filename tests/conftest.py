@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -45,9 +46,15 @@ def write_tiff(path: Path, rgb: NDArray[np.uint8], *, mpp: float | None, levels:
     return path
 
 
+@pytest.fixture(scope="session")
+def slides_made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where `make_slide` keeps what it has made: making takes longer than copying."""
+    return tmp_path_factory.mktemp("slides_made")
+
+
 @pytest.fixture
-def make_slide(tmp_path: Path) -> Callable[..., Path]:
-    """`make_slide("a", size_px=(w, h), tissue_px=(left, top, right, bottom))`: stained tissue in a box, glass around."""
+def make_slide(tmp_path: Path, slides_made: Path) -> Callable[..., Path]:
+    """`make_slide("a", tissue_px=(left, top, right, bottom))`: a slide of stained tissue in a box, glass around it."""
 
     def make(
         name: str = "slide",
@@ -58,14 +65,17 @@ def make_slide(tmp_path: Path) -> Callable[..., Path]:
         seed: int = 0,
         folder: Path | None = None,
     ) -> Path:
-        rng = np.random.default_rng(seed)
-        rgb = np.full((size_px[1], size_px[0], 3), GLASS, np.int16)
-        left, top, right, bottom = tissue_px
-        rgb[top:bottom, left:right] = TISSUE
-        rgb += rng.integers(-6, 7, rgb.shape, np.int16)
+        made = slides_made / f"{size_px}_{tissue_px}_{mpp}_{seed}.tif"
+        if not made.exists():
+            rng = np.random.default_rng(seed)
+            rgb = np.full((size_px[1], size_px[0], 3), GLASS, np.int16)
+            left, top, right, bottom = tissue_px
+            rgb[top:bottom, left:right] = TISSUE
+            rgb += rng.integers(-6, 7, rgb.shape, np.int16)
+            write_tiff(made, np.clip(rgb, 0, 255).astype(np.uint8), mpp=mpp)
         folder = folder or tmp_path / "slides"
         folder.mkdir(parents=True, exist_ok=True)
-        return write_tiff(folder / f"{name}.tif", np.clip(rgb, 0, 255).astype(np.uint8), mpp=mpp)
+        return Path(shutil.copyfile(made, folder / f"{name}.tif"))
 
     return make
 
@@ -76,7 +86,9 @@ def make_xml() -> Callable[..., Path]:
     from ucc_path.formats import asap_xml
 
     def make(
-        slide: Path, tumour: Sequence[Sequence[tuple[float, float]]], excluded: Sequence[Sequence[tuple[float, float]]] = ()
+        slide: Path,
+        tumour: Sequence[Sequence[tuple[float, float]]],
+        excluded: Sequence[Sequence[tuple[float, float]]] = (),
     ) -> Path:
         path = slide.with_suffix(".xml")
         asap_xml.write(path, [np.array(ring, float) for ring in tumour], [np.array(ring, float) for ring in excluded])

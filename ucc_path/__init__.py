@@ -18,4 +18,9 @@ The map, in the order in which values flow; each room imports only from rooms ab
     workflows   one per command: paths in, paths out
 """
 
+import logging
+
 __version__ = "0.1.0"
+
+# What tifffile remarks about a damaged file is said in our own words; without a handler it would go to the terminal.
+logging.getLogger("tifffile").addHandler(logging.NullHandler())

@@ -54,7 +54,9 @@ def test_a_file_that_cannot_be_meant_is_refused_in_one_line_naming_it(
 
 
 def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"none\.toml cannot be read \(No such file or directory\); check --settings"):
+    with pytest.raises(
+        SettingsError, match=r"none\.toml cannot be read \(No such file or directory\); check --settings"
+    ):
         settings_toml.read(tmp_path / "none.toml")
     with pytest.raises(SettingsError, match=r"cannot be read \(Is a directory\)"):
         settings_toml.read(tmp_path)

@@ -93,7 +93,12 @@ def test_a_striped_tiff_is_a_slide(tmp_path: Path, options: dict[str, Any]) -> N
     stored = np.moveaxis(pixels, 2, 0) if "planarconfig" in options else pixels
     with tifffile.TiffWriter(path, **writer) as tiff:
         tiff.write(
-            stored, photometric="rgb", resolution=(20_000, 20_000), resolutionunit="CENTIMETER", metadata=None, **options
+            stored,
+            photometric="rgb",
+            resolution=(20_000, 20_000),
+            resolutionunit="CENTIMETER",
+            metadata=None,
+            **options,
         )
     with Slide(path) as slide:
         assert slide.mpp == pytest.approx(0.5)
@@ -204,7 +209,9 @@ def make_bytes(kind: str) -> bytes:
         Image.fromarray(make_pixels()).save(file, kind)
     else:
         compression = None if kind == "raw tiff" else kind.split()[0]
-        tifffile.imwrite(file, make_pixels(), photometric="rgb", rowsperstrip=32, compression=compression, metadata=None)
+        tifffile.imwrite(
+            file, make_pixels(), photometric="rgb", rowsperstrip=32, compression=compression, metadata=None
+        )
     return file.getvalue()
 
 

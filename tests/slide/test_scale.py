@@ -38,13 +38,17 @@ def test_the_scale_that_the_user_gives_wins_over_whatever_is_recorded(properties
 
 @pytest.mark.parametrize("text", [None, "", "nan", "inf", "-0.25", "0", "about 0.5", "0.25 um"])
 def test_a_scale_that_is_no_number_counts_as_not_recorded(text: str | None) -> None:
-    with pytest.raises(SlideError, match=r"^a\.svs does not record its scale; give it with --slide-mpp in um/px \(usually"):
+    with pytest.raises(
+        SlideError, match=r"^a\.svs does not record its scale; give it with --slide-mpp in um/px \(usually"
+    ):
         find_scale("a.svs", recorded(text, text), None)
 
 
 @pytest.mark.parametrize("mpp", [0.00499, 0.0499, 20.1, 352.8])
 def test_a_recorded_scale_that_no_scan_has_is_refused_naming_it(mpp: float) -> None:
-    with pytest.raises(SlideError, match=rf"^a\.svs records a scale of {mpp:.4g} um/px, outside 0\.05-20 .*--slide-mpp"):
+    with pytest.raises(
+        SlideError, match=rf"^a\.svs records a scale of {mpp:.4g} um/px, outside 0\.05-20 .*--slide-mpp"
+    ):
         find_scale("a.svs", recorded(mpp, mpp), None)
 
 
@@ -56,12 +60,14 @@ def test_the_ends_of_the_range_are_within_it(mpp: float) -> None:
 
 @pytest.mark.parametrize("mpp", [0.0, -1.0, 0.01, 100.0, float("nan"), float("inf")])
 def test_a_given_scale_that_no_scan_has_is_refused(mpp: float) -> None:
-    with pytest.raises(SlideError, match="outside 0.05-20 um/px; give another --slide-mpp"):
+    with pytest.raises(SlideError, match=r"outside 0\.05-20 um/px; give another --slide-mpp"):
         find_scale("s", recorded(0.25, 0.25), mpp)
 
 
 def test_pixels_that_are_not_square_are_refused_naming_both_sides() -> None:
-    with pytest.raises(SlideError, match=r"^a\.svs records pixels that are not square \(0\.25 x 0\.3 um\).*--slide-mpp"):
+    with pytest.raises(
+        SlideError, match=r"^a\.svs records pixels that are not square \(0\.25 x 0\.3 um\).*--slide-mpp"
+    ):
         find_scale("a.svs", recorded(0.25, 0.3), None)
 
 

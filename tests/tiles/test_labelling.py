@@ -31,7 +31,9 @@ DEFAULT = TilingSettings()
         (1.0, "metastases"),
     ],
 )
-def test_the_kind_follows_the_share_and_the_thresholds_themselves_belong_to_none(share: float, kind: str | None) -> None:
+def test_the_kind_follows_the_share_and_the_thresholds_themselves_belong_to_none(
+    share: float, kind: str | None
+) -> None:
     assert kind_of(share, DEFAULT) == kind
 
 
@@ -70,6 +72,6 @@ def test_kinds_that_touch_are_allowed() -> None:
 )
 def test_thresholds_that_do_not_rise_are_refused_naming_them(changes: dict[str, float]) -> None:
     settings = dataclasses.replace(DEFAULT, **changes)
-    with pytest.raises(SettingsError, match="the thresholds must rise, .*they are ") as error:
+    with pytest.raises(SettingsError, match=r"the thresholds must rise, .*they are ") as error:
         check_thresholds(settings)
     assert all(f"{value:g}" in str(error.value) for value in changes.values())

@@ -27,8 +27,23 @@ def test_the_papers_table_can_be_asked_for_by_name() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "train", "train=", "train=1/2", "train=1/2/3/4", "train=1/2/x", "train=1/-2/3", "train=1/2/3,", "Train=1/2/3"]
-    + ["train=1/2/3,train=1/2/3", "dev=1/2/3", "train=1.5/2/3", "train=1//3", "train=²/2/3", "papers"],
+    [
+        "",
+        "train",
+        "train=",
+        "train=1/2",
+        "train=1/2/3/4",
+        "train=1/2/x",
+        "train=1/-2/3",
+        "train=1/2/3,",
+        "Train=1/2/3",
+        "train=1/2/3,train=1/2/3",
+        "dev=1/2/3",
+        "train=1.5/2/3",
+        "train=1//3",
+        "train=²/2/3",
+        "papers",
+    ],
 )
 def test_totals_that_are_not_understood_are_refused_showing_how_to_write_them(text: str) -> None:
     with pytest.raises(SettingsError, match=r"--totals .* is not understood at .*; write paper, or train=461/322/310"):

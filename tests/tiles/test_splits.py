@@ -113,7 +113,7 @@ def test_in_camelyon16_test_slides_are_test_and_the_others_never(cohort: set[str
 
 def test_the_other_slides_of_camelyon16_are_train_and_val_as_in_the_paper() -> None:
     cohort = [f"normal_{i:03d}" for i in range(1, 155)] + [f"tumor_{i:03d}" for i in range(1, 112)]
-    chosen = assign(cohort + ["Test_001"], with_tumour=cohort[154:], split="camelyon16", seed=0)
+    chosen = assign([*cohort, "Test_001"], with_tumour=cohort[154:], split="camelyon16", seed=0)
     assert Counter(chosen.values()) == {"train": 159, "val": 106, "test": 1}
 
 
@@ -123,11 +123,26 @@ def test_shares_are_brought_to_a_sum_of_one() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "train", "train=", "train=x", "train=0", "train=-1", "train=nan", "train=inf", "dev=1", "train=1,train=1"]
-    + ["train=1,", "camelyon17", "train:0.6"],
+    [
+        "",
+        "train",
+        "train=",
+        "train=x",
+        "train=0",
+        "train=-1",
+        "train=nan",
+        "train=inf",
+        "dev=1",
+        "train=1,train=1",
+        "train=1,",
+        "camelyon17",
+        "train:0.6",
+    ],
 )
 def test_shares_that_are_not_understood_are_refused_showing_how_to_write_them(text: str) -> None:
-    with pytest.raises(SettingsError, match=r"--split .* is not understood at .*; write train=0\.6,val=0\.2,test=0\.2 or"):
+    with pytest.raises(
+        SettingsError, match=r"--split .* is not understood at .*; write train=0\.6,val=0\.2,test=0\.2 or"
+    ):
         parse_shares(text)
 
 
@@ -143,5 +158,7 @@ def test_a_table_that_leaves_slides_out_is_refused_naming_a_few() -> None:
 
 def test_a_table_with_a_patient_in_two_splits_is_refused_naming_all_three() -> None:
     table = {"patient_004_node_1": "train", "patient_004_node_2": "test"}
-    with pytest.raises(DatasetError, match=r"slides of patient_004 into both train and test; keep a patient in one split"):
+    with pytest.raises(
+        DatasetError, match=r"slides of patient_004 into both train and test; keep a patient in one split"
+    ):
         assign_by_table(list(table), table)

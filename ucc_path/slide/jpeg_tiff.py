@@ -24,6 +24,8 @@ from ucc_path.errors import SlideError
 MAX_TILE_SIDE_PX = 2048
 MAX_TILE_BYTES = 64 * 2**20
 
+JPEG_END = b"\xff\xd9"
+
 _COLOUR_SPACES = {tifffile.PHOTOMETRIC.YCBCR: "YCBCR", tifffile.PHOTOMETRIC.RGB: "RGB"}
 
 
@@ -103,7 +105,8 @@ class JpegTiff:
         tile = np.empty((level.tile_height_px, level.tile_width_px, 3), np.uint8)
         try:
             data = os.pread(self._file.fileno(), min(byte_count, MAX_TILE_BYTES), offset)
-            if len(data) < byte_count:  # the decoder would fill the rest with grey
+            # What is missing of a tile, as after a broken download, the decoder would fill with grey.
+            if len(data) < byte_count or not data.rstrip(b"\0").endswith(JPEG_END):
                 raise ValueError("it is cut short")
             # With `out` the size that the JPEG claims is checked before anything is made for it.
             imagecodecs.jpeg8_decode(

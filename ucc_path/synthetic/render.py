@@ -53,8 +53,8 @@ class Renderer:
         pink *= 1 - 0.45 * np.minimum(nuclei * 2, 1)  # a nucleus keeps the eosin of the cytoplasm away
         blue += 0.10 * bodies
         blue = np.maximum(blue, nuclei)
-        blue *= ground.dye("haematoxylin", 0.16) * ground.tissue
-        pink *= ground.dye("eosin", 0.20) * ground.tissue
+        blue *= ground.dye("haematoxylin", 0.21) * ground.tissue
+        pink *= ground.dye("eosin", 0.30) * ground.tissue
         dyes = zip(self._scene.stain.haematoxylin, self._scene.stain.eosin, strict=True)
         return np.stack([np.exp(-(blue[core] * h + pink[core] * e)) for h, e in dyes])
 
@@ -112,7 +112,7 @@ class _Ground:
         fray = 0.25 * _tiled(made.mottle, window)
         normal = tissue & ~tumour
         blood = normal & (fields["blood"] + fray > 1.85)
-        fat = normal & ~blood & (fields["fat"] + 0.3 * fray > 1.2)
+        fat = normal & ~blood & (fields["fat"] + 0.3 * fray > 1.35)
         row = np.arange(window.height_px)[:, None] + window.y_l0 + fields["bend_y"]
         col = np.arange(window.width_px)[None, :] + window.x_l0 + fields["bend_x"]
         bent = row.astype(np.intp), col.astype(np.intp)
@@ -125,7 +125,7 @@ class _Ground:
     def dye(self, name: str, spread: float) -> Float:
         """How strongly a dye took at each pixel; both dyes share the thickness of the section."""
         own, shared = self.scene.fields[name].over(self.window), self.scene.fields["density"].over(self.window)
-        return np.exp(spread * own + 0.12 * shared)
+        return np.exp(spread * own + 0.16 * shared)
 
 
 _GROUND_FIELDS = ("lymphoid", "fat", "blood", "look", "bend_x", "bend_y")
@@ -136,11 +136,11 @@ def _stroma_and_spaces(ground: _Ground) -> tuple[Float, Float]:
     made, window = ground.textures, ground.window
     fibres = _bent(made.fibres, ground.bent, PERIOD_PX)
     mottle = _tiled(made.mottle, window)
-    stroma = np.clip(0.50 + 0.19 * fibres, 0.06, 1.2)
-    between_lymphocytes = np.clip(0.27 + 0.12 * mottle, 0, 1)
+    stroma = np.clip(0.64 + 0.22 * fibres, 0.06, 1.2)
+    between_lymphocytes = np.clip(0.34 + 0.14 * mottle, 0, 1)
     pink = stroma + (between_lymphocytes - stroma) * np.minimum(1.25 * ground.lymphoid, 1)
     in_nest = np.clip((ground.nest_wall_um - SEPTUM_UM) / 5, 0, 1) * ground.tumour
-    pink += (np.clip(np.where(ground.solid, 0.30, 0.38) + 0.10 * mottle, 0.05, 1) - pink) * in_nest
+    pink += (np.clip(np.where(ground.solid, 0.24, 0.31) + 0.10 * mottle, 0.05, 1) - pink) * in_nest
     if ground.blood.any():
         red = _tiled(made.red_cells, window)
         pink = np.where(ground.blood, 0.15 + 1.0 * red, pink)
@@ -162,7 +162,7 @@ def _density(ground: _Ground, kind: cells.CellKind, at: cells.Places) -> Float:
     if kind is cells.PLEOMORPHIC:
         return np.asarray(0.9 * (tumour & ~solid & (wall_um > CELL_CLEAR_UM)), np.float32)
     if kind is cells.LYMPHOCYTE:
-        return np.asarray(np.where(normal, 0.03 + 0.92 * lymphoid**1.5, 0.06 * strand), np.float32)
+        return np.asarray(np.where(normal, 0.03 + 0.92 * lymphoid**1.2, 0.06 * strand), np.float32)
     if kind is cells.BLAST:
         return np.asarray(0.12 * lymphoid * normal, np.float32)
     return np.asarray(np.where(normal, 0.75 * (1 - lymphoid), 0.35 * strand), np.float32)

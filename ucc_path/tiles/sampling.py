@@ -8,7 +8,6 @@ rejection. Each place taken is then labelled exactly, from the outlines themselv
 from __future__ import annotations
 
 import math
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -27,7 +27,7 @@ from ucc_path.workflows.tile.request import UNANNOTATED, Source, TileRequest, so
 
 __all__ = ["UNANNOTATED", "TileReport", "TileRequest", "tile"]
 
-TILES_PER_JOB = 32
+TILES_PER_JOB = 64
 TILES_SHOWN = 16  # of each kind, on the contact sheet
 CONTACT_SHEET = "contact_sheet.png"
 UNLABELLED = "unlabelled"

@@ -15,6 +15,7 @@ from ucc_path.tiles.labelling import check_thresholds
 from ucc_path.tiles.quotas import Totals
 from ucc_path.tiles.splits import CAMELYON16, assign_by_table, parse_shares
 
+MIN_TISSUE_MPP, MAX_TISSUE_MPP = 2.0, 64.0  # finer fills the memory, coarser finds nothing
 UNANNOTATED = ("error", "normal", "skip")  # what a slide without an annotation may mean
 
 
@@ -74,6 +75,11 @@ def _check_numbers(request: TileRequest) -> None:
         raise SettingsError(f"a scale of {tiling.mpp:g} um/px is not possible; give a positive --mpp, or native")
     if not 0 <= tiling.max_overlap < 1 or not 0 <= tiling.min_tissue <= 1:
         raise SettingsError("min_tissue and max_overlap are shares of a tile; give 0 to 1, max_overlap below 1")
+    if not MIN_TISSUE_MPP <= request.tissue.mpp <= MAX_TISSUE_MPP:
+        raise SettingsError(
+            f"tissue is looked for at {MIN_TISSUE_MPP:g} to {MAX_TISSUE_MPP:g} um/px, not at {request.tissue.mpp:g}; "
+            "change mpp under [tissue] in the settings file"
+        )
     if request.split != CAMELYON16:
         parse_shares(request.split)
 
@@ -85,6 +91,10 @@ def _by_name(request: TileRequest) -> dict[str, Path]:
     for path in request.slides:
         if path.stem.endswith("_mask") and annotation_stem(path) in stems:
             continue
+        if not path.stem.isprintable():
+            raise SlideError(
+                f"the name {path.stem!r} has characters that cannot be written to a table; rename the slide"
+            )
         if slides.setdefault(path.stem, path) is not path:
             raise SlideError(
                 f"{slides[path.stem]} and {path} have one name, {path.stem}; rename one, or tile them apart"
