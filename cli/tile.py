@@ -52,7 +52,7 @@ class _Mpp(click.ParamType):  # type: ignore[type-arg]
 @click.option(
     "--totals",
     metavar="TOTALS",
-    help="Tiles of each split as normal/metastases/mixture, instead of --per-slide: paper, or train=461/322/310,val=...",
+    help="Tiles of each split as normal/metastases/mixture, instead of --per-slide: paper, or train=9/9/9,val=...",
 )
 @click.option(
     "--split",

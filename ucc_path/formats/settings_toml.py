@@ -1,4 +1,4 @@
-"""A settings file: TOML with one table a stage, `[tiling]`, `[tissue]`, `[annotation]`, whose keys are the fields there.
+"""A settings file: TOML with one table a stage, `[tiling]`, `[tissue]`, `[annotation]`, whose keys are its fields.
 
     [tissue]
     min_area_um2 = 20000

@@ -254,7 +254,9 @@ def test_an_interrupted_run_says_so_and_clears_up(slide: Path, tmp_path: Path) -
 def test_two_runs_into_one_folder_do_not_meet(slide: Path, tmp_path: Path) -> None:
     first = start(tmp_path, slide)
     wait_for(tmp_path / "dataset.partial")
+    os.killpg(first.pid, signal.SIGSTOP)  # so that it is still at work when the second comes
     second = run(tmp_path, slide, "-o", "dataset", "-q", *SMALL)
+    os.killpg(first.pid, signal.SIGCONT)
     assert second.returncode == 2
     assert "another run is writing" in second.stderr
     assert first.wait() == 0
