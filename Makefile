@@ -1,4 +1,4 @@
-# Every target sets up what it needs from a fresh clone: a virtual environment with the pinned packages.
+# Every target that needs it first makes a virtual environment with the pinned packages; a fresh clone is enough.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -12,7 +12,7 @@ help:
 	@echo "make test    linting, types and all tests"
 	@echo "make lint    linting and types alone"
 	@echo "make soak    the long tests: kill sweeps and large slides"
-	@echo "make bench   speed beside its limits, measured on this machine"
+	@echo "make bench   speed beside bare OpenSlide, and how hard the synthetic slides are"
 	@echo "make clean   remove what make has made"
 
 $(READY): pyproject.toml constraints.txt

@@ -14,10 +14,9 @@ from ucc_path.formats import settings_toml
 from ucc_path.settings import TABLES
 
 F = TypeVar("F", bound=Callable[..., Any])
-S = TypeVar("S")
 
 quiet = click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors and failures.")
-verbose = click.option("-v", "--verbose", is_flag=True, help="Say more about each slide.")
+verbose = click.option("-v", "--verbose", is_flag=True, help="Say more.")
 debug = click.option("--debug", is_flag=True, help="Show the traceback of an error.", expose_value=False)
 overwrite = click.option("--overwrite", is_flag=True, help="Replace finished output.")
 settings_file = click.option(

@@ -19,7 +19,7 @@ LINE_EVERY_S = 10.0
 
 def show(work: Generator[Event, None, R], *, quiet: bool = False, verbose: bool = False) -> R:
     """Runs a workflow to its end, telling of it on standard error; returns its result."""
-    stage = _QuietStage() if quiet else _BarStage() if sys.stderr.isatty() else _LineStage()
+    screen = _QuietScreen() if quiet else _BarScreen() if sys.stderr.isatty() else _LineScreen()
     try:
         while True:
             try:
@@ -28,15 +28,15 @@ def show(work: Generator[Event, None, R], *, quiet: bool = False, verbose: bool 
                 result: R = end.value
                 return result
             if isinstance(event, Progress):
-                stage.update(event)
+                screen.update(event)
             elif isinstance(event, Failure):
-                stage.say(f"Failed: {event.item}: {event.reason}")
+                screen.say(f"Failed: {event.item}: {event.reason}")
             elif not quiet and isinstance(event, Notice):
-                stage.say(f"Note: {event.text}")
+                screen.say(f"Note: {event.text}")
             elif not quiet and (verbose or isinstance(event, Step)):
-                stage.say(event.text)
+                screen.say(event.text)
     finally:
-        stage.close()
+        screen.close()
         work.close()
 
 
@@ -48,7 +48,7 @@ def table(counts: Mapping[str, Mapping[str, int]]) -> str:
     return "\n".join(lines)
 
 
-class _QuietStage:
+class _QuietScreen:
     """Only what must be said."""
 
     def update(self, progress: Progress) -> None:
@@ -61,8 +61,8 @@ class _QuietStage:
         pass
 
 
-class _LineStage(_QuietStage):
-    """A line when a stage begins and ends, and now and then between."""
+class _LineScreen(_QuietScreen):
+    """A line when a stage ends, and now and then before."""
 
     def __init__(self) -> None:
         self._stage = ""
@@ -81,7 +81,7 @@ class _LineStage(_QuietStage):
             self.say(f"{text} ({rate:.1f} {progress.unit}/s{left})")
 
 
-class _BarStage(_QuietStage):
+class _BarScreen(_QuietScreen):
     """A bar with rate and time left."""
 
     def __init__(self) -> None:

@@ -8,9 +8,26 @@ from typing import Any
 
 import click
 
-from ucc_path.settings import AnnotationSettings, TilingSettings
+from ucc_path.settings import DEFAULT_SPLIT, UNANNOTATED, AnnotationSettings, TilingSettings
 
 from . import options
+from .main import EXIT_SOME_FAILED
+
+_USUAL = TilingSettings()
+_HELP = f"""Crop labelled tiles from slides into a data set.
+
+SLIDE is anything OpenSlide reads, a plain picture, or a folder of them. Tiles lie at random over the tissue. A tile is
+normal (ucc 1) if tumour covers less than {_USUAL.normal_below:.0%} of it,
+metastases (ucc 1) above {_USUAL.metastases_above:.0%},
+mixture (ucc 2) between {_USUAL.mixture_above:.0%} and {_USUAL.mixture_below:.0%},
+and otherwise not used. No slide, and no patient where the name tells, is in two splits.
+
+\b
+Examples:
+  ucc-path tile slides/*.tif -o dataset --annotations xml/ --unannotated normal
+  ucc-path tile slides/ -o dataset --split camelyon16 --totals paper --unannotated normal
+  ucc-path tile biopsy.svs -o to-label --unlabelled
+"""
 
 
 class _Mpp(click.ParamType):  # type: ignore[type-arg]
@@ -27,7 +44,7 @@ class _Mpp(click.ParamType):  # type: ignore[type-arg]
             self.fail(f"{value!r} is neither a number of um/px nor 'native'", param, ctx)
 
 
-@click.command()
+@click.command(help=_HELP)
 @click.argument("slides", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="SLIDE...")
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), required=True, metavar="DATASET", help="Folder to make."
@@ -40,8 +57,8 @@ class _Mpp(click.ParamType):  # type: ignore[type-arg]
 )
 @click.option(
     "--unannotated",
-    type=click.Choice(["error", "normal", "skip"]),
-    default="error",
+    type=click.Choice(UNANNOTATED),
+    default=UNANNOTATED[0],
     show_default=True,
     help="What a slide without an annotation means.",
 )
@@ -56,7 +73,7 @@ class _Mpp(click.ParamType):  # type: ignore[type-arg]
 )
 @click.option(
     "--split",
-    default="train=0.6,val=0.2,test=0.2",
+    default=DEFAULT_SPLIT,
     show_default=True,
     help="Share of slides for each split, or camelyon16: slides named test_* are test, the others never.",
 )
@@ -68,10 +85,18 @@ class _Mpp(click.ParamType):  # type: ignore[type-arg]
 @click.option("--unlabelled", is_flag=True, help="Tiles of tissue without labels; needs no annotations.")
 @click.option("--tumour-group", multiple=True, metavar="NAME", help="A further group or class that outlines tumour.")
 @click.option("--exclude-group", multiple=True, metavar="NAME", help="A further group or class cut out of the tumour.")
-@click.option("--mask-tumour-values", metavar="N,N-N", help="Values that are tumour in a mask image with several.")
-@click.option("--camelyon-rules/--no-camelyon-rules", default=True, show_default=True, help="Known problem slides.")
+@click.option("--mask-tumour-values", metavar="N,N-N", help="Values that are tumour in a mask image that has several.")
 @click.option(
-    "--preview", type=click.Path(path_type=Path), metavar="FOLDER", help="Pictures of tissue and tiles found."
+    "--camelyon-rules/--no-camelyon-rules",
+    default=True,
+    show_default=True,
+    help="Whether the known problem slides of CAMELYON16 get their rule.",
+)
+@click.option(
+    "--preview",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="Folder for pictures of the tissue and tiles found.",
 )
 @options.workers
 @options.overwrite
@@ -84,21 +109,8 @@ def tile(
     settings: Path | None,
     quiet: bool,
     verbose: bool,
-    camelyon_rules: bool,
     **given: Any,
 ) -> None:
-    """Crop labelled tiles from slides into a data set.
-
-    SLIDE is anything OpenSlide reads, a plain picture, or a folder of them. Tiles lie at random over the tissue. A tile
-    is normal (ucc 1) if tumour covers less than 20 % of it, metastases (ucc 1) above 80 %, mixture (ucc 2) between
-    30 and 70 %, and otherwise not used. No slide, and no patient where the name tells, is in two splits.
-
-    \b
-    Examples:
-      ucc-path tile slides/*.tif --annotations xml/ --unannotated normal -o dataset
-      ucc-path tile slides/ -o dataset --split camelyon16 --totals paper
-      ucc-path tile biopsy.svs --unlabelled -o to-label
-    """
     from ucc_path.tiles.quotas import parse_totals
     from ucc_path.workflows.slides import expand
     from ucc_path.workflows.tile import CONTACT_SHEET, TileRequest
@@ -111,7 +123,6 @@ def tile(
         slides=expand(slides),
         output=output,
         totals=parse_totals(totals) if totals else None,
-        use_camelyon_rules=camelyon_rules,
         annotation=_annotation_settings(settings, given),
         tiling=options.merged("tiling", settings, **tiling),
         tissue=options.merged("tissue", settings),
@@ -123,7 +134,7 @@ def tile(
         click.echo(f"The data set is in {report.output}; see its {CONTACT_SHEET}")
     if report.failures:
         click.echo(f"{len(report.failures)} of {len(request.slides)} slides failed, named above.", err=True)
-        raise click.exceptions.Exit(1)
+        raise click.exceptions.Exit(EXIT_SOME_FAILED)
 
 
 def _annotation_settings(settings: Path | None, given: dict[str, Any]) -> AnnotationSettings:
@@ -149,7 +160,10 @@ def _numbers(text: str) -> tuple[int, ...]:
     try:
         for part in text.split(","):
             first, _, last = part.partition("-")
-            numbers += range(int(first), int(last or first) + 1)
+            low, high = int(first), int(last or first)
+            if high < low:
+                raise ValueError
+            numbers += range(low, high + 1)
     except ValueError:
         raise click.BadParameter(
             f"{text!r} is not a list like 1,2 or 1-23", param_hint="--mask-tumour-values"

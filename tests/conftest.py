@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 import tifffile
+from hypothesis import settings
 from numpy.typing import NDArray
 
+# The same cases in every run, however busy the machine is.
+settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
+settings.load_profile("repeatable")
+
+PROGRAM = Path(sys.executable).with_name("ucc-path")
 SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"
 
 GLASS = (243, 243, 243)
@@ -40,10 +47,20 @@ def write_tiff(path: Path, rgb: NDArray[np.uint8], *, mpp: float | None, levels:
                 subfiletype=int(level > 0),
                 metadata=None,
             )
-            rows, cols = rgb.shape[0] // 2 * 2, rgb.shape[1] // 2 * 2
-            blocks = rgb[:rows, :cols].reshape(rows // 2, 2, cols // 2, 2, 3)
-            rgb = np.rint(blocks.mean(axis=(1, 3))).astype(np.uint8)
+            rgb = halved(rgb)
     return path
+
+
+def halved(rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """The mean of each 2 x 2 pixels; an odd last row or column is left out."""
+    rows, cols = rgb.shape[0] // 2, rgb.shape[1] // 2
+    blocks = rgb[: rows * 2, : cols * 2].reshape(rows, 2, cols, 2, 3)
+    return np.rint(blocks.mean(axis=(1, 3))).astype(np.uint8)
+
+
+def open_files() -> int:
+    """How many files this process has open."""
+    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 @pytest.fixture(scope="session")

@@ -1,3 +1,5 @@
+"""What is tumour, against shapely and against the definition of the winding number."""
+
 import pickle
 
 import numpy as np
@@ -231,7 +233,7 @@ def runs_of(mask):
     return np.column_stack([rows, starts, ends])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_runs_give_back_the_mask_they_came_from(data):
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
@@ -254,15 +256,15 @@ def test_a_large_rectangle_of_runs_in_pieces_is_two_edges():
 
 
 def make_comb(teeth, rows):
-    """Two million short runs, no two of which make one edge: a mask at its worst."""
+    """Short runs, no two of which make one edge: a mask at its worst."""
     row, tooth = np.divmod(np.arange(teeth * rows), teeth)
     start = tooth * 40 + row % 3
     return from_runs(np.column_stack([row, start, start + 20]))
 
 
-def test_four_million_edges_are_answered_from_those_near_the_rows():
-    annotation: Annotation = make_comb(teeth=500, rows=4000)
-    assert len(annotation.edges) == 4_000_000
-    assert len(annotation._near(1000, 1512, 20_000)) < 4_000_000 / 5
+def test_of_a_million_edges_only_those_near_the_rows_are_looked_at():
+    annotation: Annotation = make_comb(teeth=125, rows=4000)
+    assert len(annotation.edges) == 1_000_000
+    assert len(annotation._near(1000, 1512, 20_000)) < 1_000_000 / 5
     assert annotation.tumour_share((4000, 1000), (400, 500)) == pytest.approx(0.5)
     assert annotation.tumour_mask((4000, 1000), (400, 500)).sum() == 100_000

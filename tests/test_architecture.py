@@ -37,7 +37,7 @@ def room_of(path: Path) -> str:
 def imports_of(path: Path) -> list[tuple[str, int]]:
     """Absolute names imported anywhere in a file, with their lines; `from a import b` counts as a.b."""
     found = []
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             found += [(alias.name, node.lineno) for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
@@ -66,7 +66,7 @@ def test_a_room_imports_only_from_rooms_before_it(path: Path) -> None:
 def test_every_room_is_on_the_map() -> None:
     there = {room_of(path) for path in LIBRARY} - {"__init__"}
     assert there == set(ROOMS)
-    words = (ROOT / "ucc_path" / "__init__.py").read_text()
+    words = (ROOT / "ucc_path" / "__init__.py").read_text(encoding="utf-8")
     assert [room for room in ROOMS if f"\n    {room} " not in words] == []
 
 
@@ -78,14 +78,14 @@ def test_openslide_is_imported_in_one_place() -> None:
 @pytest.mark.parametrize("path", LIBRARY, ids=lambda path: str(path.relative_to(ROOT)))
 def test_the_library_knows_no_command_line_and_prints_nothing(path: Path) -> None:
     assert not [name for name, _ in imports_of(path) if name.split(".")[0] in ("click", "tqdm", "ucc_path_cli")]
-    calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+    calls = [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)]
     assert not [call.lineno for call in calls if isinstance(call.func, ast.Name) and call.func.id == "print"]
 
 
 @pytest.mark.parametrize("path", [*LIBRARY, *COMMANDS], ids=lambda path: str(path.relative_to(ROOT)))
 def test_no_module_loads_pickles_or_unsafe_xml(path: Path) -> None:
     assert not [n for n, _ in imports_of(path) if n.split(".")[0] == "pickle" or n.startswith("xml.etree")]
-    assert "torch.load(" not in path.read_text()
+    assert "torch.load(" not in path.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=lambda path: path.name)
@@ -95,14 +95,14 @@ def test_a_command_does_no_arithmetic_on_arrays(path: Path) -> None:
 
 @pytest.mark.parametrize("path", [*LIBRARY, *COMMANDS], ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_module_says_what_it_is_for_and_stays_readable(path: Path) -> None:
-    text = path.read_text()
+    text = path.read_text(encoding="utf-8")
     assert ast.get_docstring(ast.parse(text)), f"{path} has no docstring"
     assert len(text.splitlines()) <= 300, f"{path} has outgrown one idea: make it a package"
 
 
 def test_only_the_standard_library_and_declared_packages_are_imported() -> None:
-    declared = (ROOT / "pyproject.toml").read_text()
+    declared = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     names = {n.split(".")[0] for path in [*LIBRARY, *COMMANDS] for n, _ in imports_of(path)}
-    foreign = names - set(sys.stdlib_module_names) - {"ucc_path", "ucc_path_cli"}
+    foreign = names - set(sys.stdlib_module_names) - {"tomllib", "ucc_path", "ucc_path_cli"}
     package_of = {"PIL": "pillow", "openslide": "openslide-python", "skimage": "scikit-image"}
     assert [name for name in foreign if f'"{package_of.get(name, name)}>=' not in declared] == []

@@ -3,23 +3,22 @@
 import re
 import xml.etree.ElementTree as ElementTree
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
 import shapely
+from conftest import SHARED_DATA
 from PIL import Image
 
 from ucc_path.formats import asap_xml, mask_image, read_annotation
 from ucc_path.formats.annotation_files import find_annotation
 
-DATA = Path(__file__).parents[1].parent / "shared" / "data"
-pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason=f"the real data is not at {DATA}")
+pytestmark = pytest.mark.skipif(not SHARED_DATA.is_dir(), reason=f"the real data is not at {SHARED_DATA}")
 
 PATCH_PX = 640
-CAMELYON16 = DATA / "camelyon16"
+CAMELYON16 = SHARED_DATA / "camelyon16"
 PATCHES = sorted(CAMELYON16.glob("t*_r*c*_mask.png"))
-EVERY_XML = sorted([*(DATA / "annotations").glob("*.xml"), *(DATA / "oral-slides").glob("*.xml")])
+EVERY_XML = sorted([*(SHARED_DATA / "annotations").glob("*.xml"), *(SHARED_DATA / "oral-slides").glob("*.xml")])
 
 
 @cache

@@ -84,12 +84,11 @@ def test_rows_are_down_and_columns_are_across() -> None:
     assert coverage.share(PointL0(0, 10), SizeL0(30, 10)) == 0
 
 
-def test_the_area_and_the_share_of_the_slide_are_those_of_the_mask() -> None:
+def test_the_area_is_that_of_the_mask() -> None:
     mask: NDArray[np.bool_] = np.zeros((4, 5), bool)
     mask[1, :3] = True
     coverage = Coverage(mask, Grid(PointL0(0, 0), 10, 4, 5))
     assert coverage.area_l0 == 300
-    assert coverage.share_of_slide == 3 / 20
 
 
 def test_a_mask_that_does_not_fit_its_grid_is_a_mistake_of_the_caller() -> None:

@@ -13,10 +13,9 @@ def test_a_cell_is_never_equal_to_a_point_with_the_same_numbers() -> None:
     assert Cell(1, 2) == Cell(1, 2)
 
 
-def test_a_box_knows_its_far_sides_and_its_area() -> None:
+def test_a_box_knows_its_far_sides() -> None:
     box = BoxL0(PointL0(10, 20), SizeL0(30, 40))
-    assert (box.right, box.bottom, box.area) == (40, 60, 1200)
-    assert BoxL0.square(1, 2, 8) == BoxL0(PointL0(1, 2), SizeL0(8, 8))
+    assert (box.right, box.bottom) == (40, 60)
 
 
 def test_the_corner_of_a_cell_has_the_column_in_x_and_the_row_in_y() -> None:

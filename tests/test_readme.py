@@ -6,20 +6,19 @@ import dataclasses
 import re
 import shlex
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import click
 import pytest
-from conftest import box
+from conftest import PROGRAM, box
 from ucc_path_cli.main import COMMANDS
 from ucc_path_cli.main import ucc_path as group
 
 from ucc_path.settings import TABLES
 
 ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text()
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def commands(word: str) -> list[str]:
@@ -62,10 +61,9 @@ def test_the_commands_for_own_slides_run_as_they_stand(
     for number in range(3):
         slide = make_slide(f"slide_{number}", seed=number, folder=tmp_path / "slides")
         make_xml(slide, [box(300, 0, 1200, 2048)])
-    program = Path(sys.executable).with_name("ucc-path")
     block = next(block for block in re.findall(r"```bash\n(.*?)```", README, re.DOTALL) if "ucc-path doctor" in block)
     for line in block.splitlines():
-        done = subprocess.run([program, *shlex.split(line)[1:]], cwd=tmp_path, capture_output=True, text=True)
+        done = subprocess.run([PROGRAM, *shlex.split(line)[1:]], cwd=tmp_path, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
     assert (tmp_path / "dataset" / "tiles.csv").is_file()
 

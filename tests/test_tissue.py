@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import SHARED_DATA
 from numpy.typing import NDArray
 from PIL import Image
 
@@ -16,7 +17,6 @@ from ucc_path.geometry import Grid, PointL0
 from ucc_path.settings import TissueSettings
 from ucc_path.tissue import find_tissue, require_tissue
 
-DATA = Path(__file__).parents[1].parent / "shared" / "data"
 SETTINGS = TissueSettings()
 MPP = SETTINGS.mpp
 
@@ -338,9 +338,9 @@ def test_a_slide_with_tissue_is_handed_on() -> None:
 def real_thumbnail(name: str, slide_mpp: float) -> NDArray[np.uint8]:
     """The whole of a real slide at 8 um/px, by averaging the nearest finer level."""
     openslide = pytest.importorskip("openslide")
-    if not (DATA / name).exists():
-        pytest.skip(f"real slides are not at hand: no {DATA / name}")
-    slide = openslide.OpenSlide(DATA / name)
+    if not (SHARED_DATA / name).exists():
+        pytest.skip(f"real slides are not at hand: no {SHARED_DATA / name}")
+    slide = openslide.OpenSlide(SHARED_DATA / name)
     level = slide.get_best_level_for_downsample(MPP / slide_mpp)
     picture = slide.read_region((0, 0), level, slide.level_dimensions[level]).convert("RGB")
     cols, rows = (max(1, round(side * slide_mpp / MPP)) for side in slide.dimensions)
@@ -389,7 +389,7 @@ def test_the_tissue_of_odd_slides_is_what_an_eye_sees(name: str, slide_mpp: floa
 
 @pytest.mark.parametrize("patch", ["r191c112", "r191c113", "r192c112", "r192c113", "r192c114"])
 def test_a_lymph_node_without_glass_in_view_is_all_tissue(patch: str) -> None:
-    path = DATA / "camelyon16" / f"tumor_001_{patch}.png"
+    path = SHARED_DATA / "camelyon16" / f"tumor_001_{patch}.png"
     if not path.exists():
         pytest.skip(f"real patches are not at hand: no {path}")
     picture = Image.open(path).convert("RGB").resize((20, 20), Image.Resampling.BOX)

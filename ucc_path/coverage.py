@@ -34,10 +34,6 @@ class Coverage:
         object.__setattr__(self, "_sums", sums)
 
     @property
-    def share_of_slide(self) -> float:
-        return float(self._sums[-1, -1]) / self.mask.size
-
-    @property
     def area_l0(self) -> float:
         """Area of all that is covered, in level-0 pixels squared."""
         return float(self._sums[-1, -1]) * self.grid.cell_l0**2

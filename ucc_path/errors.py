@@ -5,6 +5,8 @@ A message has three parts: what is wrong, with which file or value, and what to 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class UccPathError(Exception):
     """Something the user can repair; its message is all that is shown."""
@@ -36,3 +38,12 @@ class OutputError(UccPathError, OSError):
 
 class WorkerError(UccPathError, RuntimeError):
     """A worker process died while it worked on one item."""
+
+
+def few(names: Sequence[str]) -> str:
+    """Names as they may stand in a message of one line.
+
+    >>> few(["a", "b", "c", "d"])
+    'a, b, c and 1 more'
+    """
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

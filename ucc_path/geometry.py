@@ -41,10 +41,6 @@ class BoxL0:
     corner: PointL0
     size: SizeL0
 
-    @classmethod
-    def square(cls, x: float, y: float, side_l0: float) -> BoxL0:
-        return cls(PointL0(x, y), SizeL0(side_l0, side_l0))
-
     @property
     def right(self) -> float:
         return self.corner.x + self.size.width
@@ -52,10 +48,6 @@ class BoxL0:
     @property
     def bottom(self) -> float:
         return self.corner.y + self.size.height
-
-    @property
-    def area(self) -> float:
-        return self.size.width * self.size.height
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,15 +60,19 @@ class TilingSettings:
     per_slide: int = _setting(20, "tiles of each kind taken from a slide")
     normal_below: float = _setting(0.2, "a tile with less tumour than this share is normal, ucc 1")
     metastases_above: float = _setting(0.8, "a tile with more tumour than this share is metastases, ucc 1")
-    mixture_above: float = _setting(0.3, "a tile is a mixture, ucc 2, above this share of tumour ...")
-    mixture_below: float = _setting(0.7, "... and below this one")
+    mixture_above: float = _setting(0.3, "a mixture, ucc 2, has more tumour than this share")
+    mixture_below: float = _setting(0.7, "a mixture, ucc 2, has less tumour than this share")
     min_tissue: float = _setting(0.75, "share of a tile that must be tissue")
     max_overlap: float = _setting(0.0, "share of a tile that another tile of the same slide may cover")
-    seed: int = _setting(0, "the chance of crops and splits")
+    seed: int = _setting(0, "seed of the random choice of tiles and splits")
 
 
 TABLES: dict[str, type[Any]] = {"tiling": TilingSettings, "tissue": TissueSettings, "annotation": AnnotationSettings}
 """The name of each stage's table in a settings file."""
+
+DEFAULT_SPLIT = "train=0.6,val=0.2,test=0.2"
+UNANNOTATED = ("error", "normal", "skip")
+"""What a slide without an annotation may mean; the first unless told otherwise."""
 
 
 def from_table(settings: type[S], table: Mapping[str, Any], where: str) -> S:
@@ -94,12 +98,9 @@ def _checked(value: Any, hint: Any, where: str) -> Any:
         return tuple(value)
     if hint == tuple[int, ...] and isinstance(value, (list, tuple)) and all(type(v) is int for v in value):
         return tuple(value)
-    if hint is bool and isinstance(value, bool):
-        return value
     wanted = {
         int: "a whole number",
         tuple[str, ...]: "a list of strings",
         tuple[int, ...]: "a list of whole numbers",
-        bool: "true or false",
     }.get(hint, "a number")
     raise SettingsError(f"{where} is {value!r}; give {wanted}")

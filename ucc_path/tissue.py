@@ -1,4 +1,4 @@
-"""Stage 3: which pixels of a thumbnail are tissue, and what share of any place on the slide that makes.
+"""Which pixels of a thumbnail are tissue, and what share of any place on the slide that makes.
 
 Tissue is what is *stained*, not what is dark: haematoxylin, eosin and blood all absorb more green light than the mean
 of red and blue. That excess, in optical density against the slide's own glass, is the *stain*. Glass, shadows, dust,

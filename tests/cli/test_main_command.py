@@ -8,10 +8,9 @@ from pathlib import Path
 
 import click
 import pytest
+from conftest import PROGRAM
 from ucc_path_cli.main import COMMANDS
 from ucc_path_cli.main import ucc_path as group
-
-PROGRAM = Path(sys.executable).with_name("ucc-path")
 
 
 def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:

@@ -1,3 +1,5 @@
+"""Which file annotates which slide."""
+
 from pathlib import Path
 
 import pytest

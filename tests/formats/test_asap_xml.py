@@ -1,3 +1,5 @@
+"""ASAP XML: what it means, what is refused, and what is written."""
+
 import time
 from xml.sax.saxutils import quoteattr
 
@@ -253,13 +255,13 @@ def test_a_file_over_the_limits_is_refused(make_file, monkeypatch):
     assert "MB" in refusal(path)
 
 
-def test_a_million_vertices_take_seconds(tmp_path):
-    angle = np.linspace(0, 2 * np.pi, 1_000_000, endpoint=False)
-    reach = 40_000 + 500 * np.sin(5_000 * angle)
+def test_the_time_does_not_grow_with_the_square_of_the_vertices(tmp_path):
+    angle = np.linspace(0, 2 * np.pi, 200_000, endpoint=False)
+    reach = 40_000 + 500 * np.sin(1_000 * angle)
     asap_xml.write(tmp_path / "s.xml", [np.column_stack([reach * np.cos(angle), reach * np.sin(angle)]) + 50_000])
     began = time.process_time()
     annotation = asap_xml.read(tmp_path / "s.xml")
-    assert time.process_time() - began < 60  # about 6 s; the limit only catches what grows with the square
+    assert time.process_time() - began < 20  # about 1 s; the limit only catches what grows with the square
     assert annotation.area_l0 == pytest.approx(np.pi * (40_000**2 + 500**2 / 2), rel=1e-5)
 
 

@@ -1,11 +1,13 @@
+"""Mask images of every kind, against the arrays they were made of."""
+
 import numpy as np
 import pytest
 import tifffile
 from PIL import Image, PngImagePlugin
 
-from ucc_path.errors import AnnotationError, SettingsError
+from ucc_path.errors import AnnotationError
 from ucc_path.formats import mask_image, read_annotation
-from ucc_path.settings import AnnotationSettings, from_table
+from ucc_path.settings import AnnotationSettings
 
 ROWS, COLS = 300, 420
 
@@ -93,6 +95,8 @@ def test_tiff_in_colour_with_alpha_is_read_by_its_largest_colour(tmp_path, photo
 
 @pytest.mark.parametrize("compression", ["group4", "raw", "tiff_lzw"])
 def test_a_one_bit_tiff_is_tumour_where_it_is_white(tmp_path, compression):
+    if compression == "group4" and tifffile.COMPRESSION.CCITT_T6 not in tifffile.TIFF.DECOMPRESSORS:
+        pytest.skip("this version of tifffile, the last for Python 3.10, cannot read it")
     Image.fromarray(make_mask()).convert("1").save(tmp_path / "s_mask.tif", compression=compression)
     np.testing.assert_array_equal(whole(read_annotation(tmp_path / "s_mask.tif")), make_mask() > 0)
 
@@ -248,11 +252,3 @@ def test_a_damaged_tile_is_refused(tmp_path):
 @pytest.mark.parametrize("name", ["absent_mask.png", "absent_mask.tif"])
 def test_a_missing_file_is_refused(tmp_path, name):
     assert "No such file" in refusal(tmp_path / name)
-
-
-def test_mask_values_are_a_list_of_whole_numbers_in_the_settings():
-    table = {"mask_tumour_values": [1, 3]}
-    assert from_table(AnnotationSettings, table, "[annotation]").mask_tumour_values == (1, 3)
-    for bad in ([1.5], ["1"], 1, [True]):
-        with pytest.raises(SettingsError, match="list of whole numbers"):
-            from_table(AnnotationSettings, {"mask_tumour_values": bad}, "[annotation]")

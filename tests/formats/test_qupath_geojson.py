@@ -1,3 +1,5 @@
+"""QuPath's GeoJSON: what it means and what is refused."""
+
 import gzip
 import json
 

@@ -9,6 +9,7 @@ import numpy as np
 import openslide
 import pytest
 import tifffile
+from conftest import open_files
 from numpy.typing import NDArray
 from PIL import Image
 from scipy import ndimage
@@ -134,8 +135,8 @@ def test_the_cache_is_bounded(jpeg_slide: Path, monkeypatch: pytest.MonkeyPatch)
 def test_no_file_stays_open(jpeg_slide: Path) -> None:
     with Slide(jpeg_slide) as slide:
         slide.read((0, 0), 10, slide.mpp)
-    before = len(list(Path("/proc/self/fd").iterdir()))
+    before = open_files()
     for _ in range(4):
         with Slide(jpeg_slide) as slide:
             slide.read((0, 0), 10, slide.mpp)
-    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert open_files() == before

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tifffile
-from conftest import write_tiff
+from conftest import halved, open_files, write_tiff
 from numpy.typing import NDArray
 
 from ucc_path.errors import SlideError
@@ -34,12 +34,6 @@ def make_waves(size: tuple[int, int]) -> NDArray[np.uint8]:
 
 def make_noise(size: tuple[int, int]) -> NDArray[np.uint8]:
     return np.random.default_rng(0).integers(0, 256, (size[1], size[0], 3), np.uint8)
-
-
-def halved(rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    rows, cols = rgb.shape[0] // 2, rgb.shape[1] // 2
-    blocks = rgb[: rows * 2, : cols * 2].reshape(rows, 2, cols, 2, 3)
-    return np.rint(blocks.mean(axis=(1, 3))).astype(np.uint8)
 
 
 def shift_px(wave: NDArray[np.uint8], start_l0: float, scale_l0: float) -> float:
@@ -69,10 +63,6 @@ def noise_slide(folder: Path) -> Path:
 @pytest.fixture(scope="module")
 def uneven_noise_slide(folder: Path) -> Path:
     return write_tiff(folder / "uneven_noise.tif", make_noise(UNEVEN), mpp=0.5)
-
-
-def open_files() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def test_a_slide_tells_its_size_its_scale_and_where_that_was_read(noise_slide: Path) -> None:

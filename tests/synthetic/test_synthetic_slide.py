@@ -5,13 +5,13 @@ from __future__ import annotations
 import multiprocessing
 import subprocess
 import sys
+import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import numpy as np
 import openslide
 import pytest
 import shapely
-from defusedxml import ElementTree
 from numpy.typing import NDArray
 from shapely import MultiPolygon, Polygon
 
@@ -83,11 +83,10 @@ def test_the_product_reads_the_same_tumour_from_the_annotation(slide: SyntheticS
     assert (doubtful < 1e-9).all()  # a centre exactly on an outline may go either way
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_the_bytes_depend_on_the_seed_and_not_on_the_workers(tmp_path: Path, workers: int) -> None:
+def test_the_bytes_depend_on_the_seed_and_not_on_the_workers(tmp_path: Path) -> None:
     size_px = (1000, 600)
     first = make_slide(tmp_path / "first.tif", seed=5, size_px=size_px, tile_px=256)
-    again = make_slide(tmp_path / "again.tif", seed=5, size_px=size_px, tile_px=256, workers=workers)
+    again = make_slide(tmp_path / "again.tif", seed=5, size_px=size_px, tile_px=256, workers=2)
     other = make_slide(tmp_path / "other.tif", seed=6, size_px=size_px, tile_px=256)
     assert again.path.read_bytes() == first.path.read_bytes()
     assert again.xml.read_bytes() == first.xml.read_bytes()

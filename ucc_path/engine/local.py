@@ -1,4 +1,4 @@
-"""Jobs on the cores of this machine, each in a process of its own kind, so that none can take the others down.
+"""Jobs on the cores of this machine, in processes of their own, so that none can take the run down.
 
 A slide can make its decoder crash or fill the memory; the process then dies, not the run. Who was at work when a
 process died cannot be told, so those jobs are done again, one at a time: the one that kills its process again is the

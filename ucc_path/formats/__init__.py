@@ -21,7 +21,7 @@ def read_annotation(
 ) -> Annotation:
     """The tumour of a slide from ASAP XML, QuPath GeoJSON or a mask image, told apart by the ending of the name.
 
-    `size_l0` is the (width, height) of the slide; a mask image needs it to be smaller than the slide.
+    `size_l0` is the (width, height) of the slide; without it a mask image is taken to be as large as the slide.
     """
     from ucc_path.formats import asap_xml, mask_image, qupath_geojson
 

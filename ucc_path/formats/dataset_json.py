@@ -3,10 +3,11 @@
     format      "ucc-path data set"
     version     1
     settings    {tiling, tissue, annotation, request}: everything in force that the tiles depend on
-    slides      one object a slide: name, path, split, mpp, mpp_source, vendor, size_l0, annotation, what was found
+    slides      one object a slide that was worked on: name, path, annotation, split (null if it gave no tiles), tiles,
+                mpp, mpp_source, vendor, size_l0, tissue_mm2, tumour_mm2, outlines, rule
+    left_out    {slide: reason} of the slides that a rule leaves out
     failed      [{slide, reason}] of the slides that gave nothing because of an error
-    notices     what the user was told
-    versions    of ucc-path and of what decodes and draws
+    versions    of ucc-path, of Python and of the packages that decode and draw
 
 It holds neither the time nor the number of workers: the same slides, settings and seed give the same bytes.
 """

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 from PIL.PngImagePlugin import PngImageFile
-from tifffile import COMPRESSION, PHOTOMETRIC, PLANARCONFIG, TiffFile, TiffPage
+from tifffile import COMPRESSION, PHOTOMETRIC, PLANARCONFIG, TiffFile, TiffFileError, TiffPage
 
 from ucc_path.annotation import Annotation, Runs, from_runs, join_runs
 from ucc_path.errors import AnnotationError
@@ -35,6 +35,18 @@ MAX_RUNS = 2**23
 _STRIP_PIXELS = 2**24
 _VALUES_NAMED = 16
 _LOSSY = (COMPRESSION.OJPEG, COMPRESSION.JPEG)
+# Damaged files make the decoders raise nearly anything: SyntaxError is Pillow's, RuntimeError that of imagecodecs.
+_DAMAGE = (
+    ArithmeticError,
+    EOFError,
+    LookupError,
+    RuntimeError,
+    SyntaxError,
+    TiffFileError,
+    TypeError,
+    ValueError,
+    struct.error,
+)
 
 
 class _Block(NamedTuple):
@@ -54,15 +66,13 @@ class _Mask(NamedTuple):
 def read(path: Path, *, size_l0: tuple[float, float] | None = None, tumour_values: tuple[int, ...] = ()) -> Annotation:
     """The tumour of a mask; `size_l0`, the slide's (width, height), lets the mask be smaller than the slide."""
     opened = _png if path.suffix.lower() == ".png" else _tiff
-    # Damaged files make the decoders raise nearly anything: SyntaxError is Pillow's, RuntimeError that of imagecodecs.
-    damage = (ValueError, RuntimeError, SyntaxError, LookupError, ArithmeticError, TypeError, EOFError, struct.error)
     try:
         with opened(path) as mask:
             scale_l0 = _scale_l0(path, mask, size_l0)
             return from_runs(_tumour_runs(path, mask.blocks, tumour_values), scale_l0=scale_l0)
     except AnnotationError:
         raise
-    except (*damage, OSError) as err:
+    except (*_DAMAGE, OSError) as err:
         if isinstance(err, OSError) and err.strerror:
             what, what_now = f"cannot be read ({err.strerror})", "check the path and its permissions"
         else:
@@ -71,7 +81,7 @@ def read(path: Path, *, size_l0: tuple[float, float] | None = None, tumour_value
 
 
 def _scale_l0(path: Path, mask: _Mask, size_l0: tuple[float, float] | None) -> float:
-    """Level-0 pixels per mask pixel: the whole number that explains both sides within a mask pixel, or what does."""
+    """Level-0 pixels per mask pixel: a whole number if one fits both sides to within a mask pixel, else their mean."""
     if size_l0 is None:
         return 1.0
     sides = list(zip(size_l0, (mask.width_px, mask.height_px), strict=True))
@@ -143,7 +153,9 @@ def _png(path: Path) -> Iterator[_Mask]:
     with path.open("rb") as file, PngImageFile(file) as image:
         width, height = image.size
         if width * height > MAX_PNG_PIXELS:
-            raise AnnotationError(f"{path} has over 2**30 pixels, too many for PNG; save the mask as a tiled TIFF")
+            raise AnnotationError(
+                f"{path} has over {MAX_PNG_PIXELS:,} pixels, too many for PNG; save the mask as a tiled TIFF"
+            )
         if image.mode in ("RGB", "RGBA", "LA") and any("16" in str(tile[3]) for tile in image.tile):
             raise AnnotationError(f"{path} has 16 bits a channel, which PNG reads as 8; save the mask as grey values")
         yield _Mask(width, height, _png_blocks(image))
@@ -176,7 +188,9 @@ def _tiff(path: Path) -> Iterator[_Mask]:
         rows = page.tilelength if page.is_tiled else min(page.rowsperstrip, page.imagelength)
         cols = page.tilewidth if page.is_tiled else page.imagewidth
         if rows * cols * page.samplesperpixel * page.dtype.itemsize > MAX_SEGMENT_BYTES:
-            raise AnnotationError(f"{path} has strips or tiles of over 1 GB; save the mask as a tiled TIFF")
+            raise AnnotationError(
+                f"{path} has strips or tiles of over {MAX_SEGMENT_BYTES >> 20} MB; save the mask as a tiled TIFF"
+            )
         ends = [offset + count for offset, count in zip(page.dataoffsets, page.databytecounts, strict=True)]
         if max(ends, default=0) > path.stat().st_size:
             raise AnnotationError(f"{path} is cut short: it names data beyond its end; copy or save the mask anew")

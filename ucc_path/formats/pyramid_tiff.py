@@ -32,8 +32,6 @@ from numpy.typing import NDArray
 from ucc_path.errors import SettingsError
 from ucc_path.formats import atomic
 
-FORMAT = "pyramidal JPEG TIFF"
-VERSION = 1
 LAST_LEVEL_BELOW_PX = 1024
 
 _CLASSIC_END = 2**32 - 1

@@ -1,1 +1,1 @@
-"""Stage 11: pictures, figures and pages for people to look at; pure, values in, arrays and strings out."""
+"""Pictures, figures and pages for people to look at; pure, values in, arrays and strings out."""

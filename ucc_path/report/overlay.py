@@ -8,15 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
+from ucc_path.tiles.labelling import METASTASES, MIXTURE, NORMAL, UNLABELLED
+
 Colour = tuple[int, int, int]
 
 # Okabe and Ito: told apart with any common colour blindness, and none of them a colour of H&E.
 OUTLINE: Colour = (0, 114, 178)
 PALETTE: Mapping[str, Colour] = {
-    "normal": (0, 158, 115),
-    "metastases": (213, 94, 0),
-    "mixture": (240, 228, 66),
-    "unlabelled": (86, 180, 233),
+    NORMAL: (0, 158, 115),
+    METASTASES: (213, 94, 0),
+    MIXTURE: (240, 228, 66),
+    UNLABELLED: (86, 180, 233),
 }
 OTHER: Colour = (0, 0, 0)
 

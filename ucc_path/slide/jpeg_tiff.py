@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 
 from ucc_path.errors import SlideError
 
+VENDOR = "generic-tiff"  # what OpenSlide calls slides of this kind
 MAX_TILE_SIDE_PX = 2048
 MAX_TILE_BYTES = 64 * 2**20
 
-JPEG_END = b"\xff\xd9"
-
+_JPEG_END = b"\xff\xd9"
 _COLOUR_SPACES = {tifffile.PHOTOMETRIC.YCBCR: "YCBCR", tifffile.PHOTOMETRIC.RGB: "RGB"}
 
 
@@ -54,10 +54,10 @@ class JpegTiff:
         self._cache: OrderedDict[tuple[int, int], NDArray[np.uint8]] = OrderedDict()
         self._room = cache_bytes
         self.properties = properties
-        self.vendor = "generic-tiff"
+        self.vendor = VENDOR
         self.level_sizes = tuple((level.width_px, level.height_px) for level in levels)
-        self.size = self.level_sizes[0]
-        self.downsamples = tuple(self.size[0] / width for width, _ in self.level_sizes)
+        self.size_l0 = self.level_sizes[0]
+        self.downsamples = tuple(self.size_l0[0] / width for width, _ in self.level_sizes)
 
     def read_level(
         self, level: int, first_col: int, first_row: int, cols: int, rows: int
@@ -106,7 +106,7 @@ class JpegTiff:
         try:
             data = os.pread(self._file.fileno(), min(byte_count, MAX_TILE_BYTES), offset)
             # What is missing of a tile, as after a broken download, the decoder would fill with grey.
-            if len(data) < byte_count or not data.rstrip(b"\0").endswith(JPEG_END):
+            if len(data) < byte_count or not data.rstrip(b"\0").endswith(_JPEG_END):
                 raise ValueError("it is cut short")
             # With `out` the size that the JPEG claims is checked before anything is made for it.
             imagecodecs.jpeg8_decode(

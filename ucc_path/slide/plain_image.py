@@ -6,7 +6,7 @@ Such files cannot be read in parts, so the whole picture is held in memory; that
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from ucc_path.errors import SlideError
 
 MAX_PX = 2**27  # 134 megapixels: 400 MB of RGB
 UM_PER_INCH = 25_400
+UM_PER_RESOLUTION_UNIT = {2: UM_PER_INCH, 3: 10_000}  # of TIFF: inch, centimetre
 PICTURES = ("PNG", "JPEG")  # besides TIFF; Pillow knows many more, some of which run other programs
 JPEG, YCBCR = tifffile.COMPRESSION.JPEG, tifffile.PHOTOMETRIC.YCBCR
 TIFF_COLOURS = (tifffile.PHOTOMETRIC.MINISBLACK, tifffile.PHOTOMETRIC.RGB, YCBCR)
@@ -46,8 +47,8 @@ class PlainImage:
         # A damaged picture makes its decoder fail in any way at all: codecs have errors of their own.
         except Exception as err:
             raise SlideError(f"{path} is a damaged picture ({_first_line(err)}); copy or export it again") from err
-        self.size: tuple[int, int] = (self._rgb.shape[1], self._rgb.shape[0])
-        self.level_sizes: tuple[tuple[int, int], ...] = (self.size,)
+        self.size_l0: tuple[int, int] = (self._rgb.shape[1], self._rgb.shape[0])
+        self.level_sizes: tuple[tuple[int, int], ...] = (self.size_l0,)
         self.properties: Mapping[str, str] = (
             {} if mpp is None else {"openslide.mpp-x": str(mpp[0]), "openslide.mpp-y": str(mpp[1])}
         )
@@ -126,13 +127,12 @@ def _read_tiff(path: Path) -> tuple[NDArray[np.uint8], tuple[float, float] | Non
 
 
 def _tiff_mpp(page: Any) -> tuple[float, float] | None:
-    um_per_unit: Callable[[int], float | None] = {2: UM_PER_INCH, 3: 10_000}.get
-    unit = um_per_unit(int(page.tags.valueof("ResolutionUnit", default=2)))
+    um_per_unit = UM_PER_RESOLUTION_UNIT.get(int(page.tags.valueof("ResolutionUnit", default=2)))
     per_axis = [page.tags.valueof(f"{axis}Resolution") for axis in "XY"]
-    if unit is None or None in per_axis or any(n <= 0 or d <= 0 for n, d in per_axis):
+    if um_per_unit is None or None in per_axis or any(n <= 0 or d <= 0 for n, d in per_axis):
         return None
     (x_pixels, x_units), (y_pixels, y_units) = per_axis
-    return unit * x_units / x_pixels, unit * y_units / y_pixels
+    return um_per_unit * x_units / x_pixels, um_per_unit * y_units / y_pixels
 
 
 def _first_line(err: Exception) -> str:

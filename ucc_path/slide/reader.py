@@ -13,7 +13,6 @@ import os
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Protocol
 
 import numpy as np
@@ -41,7 +40,7 @@ class _Source(Protocol):
     """What a slide needs of its file."""
 
     vendor: str
-    size: tuple[int, int]
+    size_l0: tuple[int, int]
     level_sizes: tuple[tuple[int, int], ...]
     downsamples: tuple[float, ...]
     properties: Mapping[str, str]
@@ -66,7 +65,7 @@ class _OpenSlideFile:
         self._handle.set_cache(openslide.OpenSlideCache(CACHE_BYTES))
         self.properties: Mapping[str, str] = dict(self._handle.properties)
         self.vendor = self.properties.get(openslide.PROPERTY_NAME_VENDOR, "unknown")
-        self.size = self._handle.dimensions
+        self.size_l0 = self._handle.dimensions
         self.level_sizes = tuple(self._handle.level_dimensions)
         self.downsamples = tuple(self._handle.level_downsamples)
 
@@ -118,7 +117,7 @@ class Slide:
         self._pid = os.getpid()
         self._source: _Source | None = _open(self.path)
         self.vendor = self._source.vendor
-        self.size_l0 = SizeL0(*self._source.size)
+        self.size_l0 = SizeL0(*self._source.size_l0)
         self.properties = self._source.properties
         self.downsamples = _exact_downsamples(self._source)
         try:
@@ -224,9 +223,7 @@ class Slide:
     def __enter__(self) -> Slide:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __reduce__(self) -> tuple[type[Slide], tuple[Path, float | None]]:
@@ -246,9 +243,9 @@ def _open(path: Path) -> _Source:
         with path.open("rb") as file:
             if not file.read(1):
                 raise SlideError(f"{path} is empty; copy it again")
+    except SlideError:
+        raise
     except OSError as err:
-        if isinstance(err, SlideError):
-            raise
         reason = err.strerror or err
         raise SlideError(f"{path} cannot be opened ({reason}); check the path and its permissions") from err
     try:
@@ -266,7 +263,7 @@ def _open(path: Path) -> _Source:
 
 def _quickest(path: Path, file: _OpenSlideFile) -> _Source:
     """The same file without OpenSlide, if it is of the kind that can be decoded directly."""
-    if file.vendor != "generic-tiff":
+    if file.vendor != jpeg_tiff.VENDOR:
         return file
     direct = jpeg_tiff.open_plain(path, file.properties, file.level_sizes, CACHE_BYTES)
     if direct is None:
@@ -285,7 +282,7 @@ def _exact_downsamples(source: _Source) -> tuple[float, ...]:
     A level of 2,221 pixels over 4,443 was made by halving: its downsample is 2, though the sizes say 2.0005. The
     difference would shift the far edge of a large slide by a pixel.
     """
-    width, height = source.size
+    width, height = source.size_l0
     exact = []
     for downsample, (level_width, level_height) in zip(source.downsamples, source.level_sizes, strict=True):
         whole = max(1, round(downsample))

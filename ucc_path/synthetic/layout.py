@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import shapely
+from numpy.typing import NDArray
 from shapely import MultiPolygon
 
 from ucc_path.errors import SettingsError
@@ -89,7 +90,7 @@ def _tissue(canvas: _Canvas, share: float) -> MultiPolygon:
     height, width = canvas.shape
     y, x = np.mgrid[:height, :width] / np.array([height, width]).reshape(2, 1, 1)
     count = 1 if canvas.scale < 0.6 else int(rng.integers(2, 5))
-    nearest = np.full((2, height, width), 9.0)  # distance to the nearest piece and to the next
+    nearest: NDArray[np.float64] = np.full((2, height, width), 9.0)  # distance to the nearest piece and to the next
     for number, middle in enumerate(MIDDLES[count]):
         at = np.array(middle) + rng.normal(0, 0.04, 2)
         stretch = rng.uniform(0.75, 1.35)
@@ -173,7 +174,6 @@ def _fields(canvas: _Canvas) -> dict[str, Field]:
         "fat": 120 * canvas.scale**0.5,
         "blood": 45 * canvas.scale**0.5,
         "look": 260 * canvas.scale**0.5,
-        "crowding": 60,
         "haematoxylin": 90,
         "eosin": 90,
         "density": 140,

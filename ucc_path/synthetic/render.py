@@ -17,6 +17,8 @@ SEPTUM_UM = 7.0  # `nest_wall_um` below this is the strand of stroma between two
 CELL_CLEAR_UM = 13.0  # and above this there is room for a tumour cell
 FAT_MEMBRANE_UM = 1.9
 
+_GROUND_FIELDS = ("lymphoid", "fat", "blood", "look", "bend_x", "bend_y")
+
 
 class Renderer:
     """Renders regions of one scene; what all regions share is prepared once."""
@@ -53,8 +55,8 @@ class Renderer:
         pink *= 1 - 0.45 * np.minimum(nuclei * 2, 1)  # a nucleus keeps the eosin of the cytoplasm away
         blue += 0.10 * bodies
         blue = np.maximum(blue, nuclei)
-        blue *= ground.dye("haematoxylin", 0.21) * ground.tissue
-        pink *= ground.dye("eosin", 0.30) * ground.tissue
+        blue *= ground.dye("haematoxylin", 0.38) * ground.tissue
+        pink *= ground.dye("eosin", 0.44) * ground.tissue
         dyes = zip(self._scene.stain.haematoxylin, self._scene.stain.eosin, strict=True)
         return np.stack([np.exp(-(blue[core] * h + pink[core] * e)) for h, e in dyes])
 
@@ -71,7 +73,7 @@ class Renderer:
         for kind in cells.KINDS:
             at = cells.places(self._scene.seed, kind, ground.window, self._scene.mpp)
             here = at.chance < _density(ground, kind, at)
-            variant = _aligned(ground, at, self._scene) if kind.is_aligned else at.variant
+            variant = _aligned(ground, at) if kind.is_aligned else at.variant
             bank, first = sprites[kind.name], reach - sprites[kind.name].reach_px
             side = 2 * bank.reach_px + 1
             for x, y, v in zip(
@@ -128,9 +130,6 @@ class _Ground:
         return np.exp(spread * own + 0.16 * shared)
 
 
-_GROUND_FIELDS = ("lymphoid", "fat", "blood", "look", "bend_x", "bend_y")
-
-
 def _stroma_and_spaces(ground: _Ground) -> tuple[Float, Float]:
     """Haematoxylin and eosin of everything that is not a cell."""
     made, window = ground.textures, ground.window
@@ -168,7 +167,7 @@ def _density(ground: _Ground, kind: cells.CellKind, at: cells.Places) -> Float:
     return np.asarray(np.where(normal, 0.75 * (1 - lymphoid), 0.35 * strand), np.float32)
 
 
-def _aligned(ground: _Ground, at: cells.Places, scene: Scene) -> NDArray[np.intp]:
+def _aligned(ground: _Ground, at: cells.Places) -> NDArray[np.intp]:
     """Variants turned along the fibres, which run where the bent row stays the same."""
     row = ground.bent[0]
     y, x = np.clip(at.y_px, 4, row.shape[0] - 5), np.clip(at.x_px, 4, row.shape[1] - 5)
@@ -188,4 +187,5 @@ def _bent(
 def _tiled(texture: Float, window: Window) -> Float:
     rows = (np.arange(window.height_px) + window.y_l0) % PERIOD_PX
     cols = (np.arange(window.width_px) + window.x_l0) % PERIOD_PX
-    return texture[np.ix_(rows, cols)]
+    tiled: Float = texture[np.ix_(rows, cols)]
+    return tiled

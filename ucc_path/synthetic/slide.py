@@ -65,7 +65,7 @@ def make_slide(
     how many level-0 tiles are rendered, of how many. Memory does not grow with the slide but for one band of tiles.
     """
     path = Path(path_tif)
-    _check(path, size_px, mpp, tumour_share, tissue_share, workers)
+    _check(path, size_px, mpp, tumour_share=tumour_share, tissue_share=tissue_share, workers=workers)
     pyramid_tiff.check(size_px=size_px, mpp=mpp, tile_px=tile_px, quality=quality)
     planned = layout.plan(
         seed=seed, size_px=size_px, mpp=mpp, tissue_share=tissue_share, tumour_share=tumour_share, ink=ink
@@ -80,7 +80,7 @@ def make_slide(
 
 
 def _check(
-    path: Path, size_px: tuple[int, int], mpp: float, tumour_share: float, tissue_share: float, workers: int
+    path: Path, size_px: tuple[int, int], mpp: float, *, tumour_share: float, tissue_share: float, workers: int
 ) -> None:
     if path.suffix not in (".tif", ".tiff"):
         raise SettingsError(f"{path} is not named as a TIFF; end it in .tif")

@@ -9,6 +9,7 @@ NORMAL = "normal"
 METASTASES = "metastases"
 MIXTURE = "mixture"
 KINDS = (NORMAL, METASTASES, MIXTURE)
+UNLABELLED = "unlabelled"  # what people read in place of a kind where a tile has none
 
 UCC_OF_KIND = {NORMAL: 1, METASTASES: 1, MIXTURE: 2}
 

@@ -7,6 +7,7 @@ rejection. Each place taken is then labelled exactly, from the outlines themselv
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -62,6 +63,7 @@ def find_tiles(
     tissue: Coverage,
     annotation: Annotation,
     wanted: Mapping[str, int],
+    *,
     settings: TilingSettings,
     rng: np.random.Generator,
 ) -> list[Tile]:
@@ -73,27 +75,28 @@ def find_tiles(
     by_rows = _on_tissue(_regular_places(plane), plane, tissue, settings)
     by_columns = by_rows.take(np.lexsort((by_rows.ys_l0, by_rows.xs_l0)))
     candidates = {kind: _of_kind(scattered, kind, tumour, plane, settings) for kind in wanted}
+    pick = functools.partial(_pick, plane=plane, annotation=annotation, settings=settings)
     tiles: list[Tile] = []
     # The scarcest kind first: what it leaves free is enough for the others, but not the other way round.
     for kind in sorted(wanted, key=lambda kind: (len(candidates[kind].xs_l0), kind)):
-        picked = _pick(candidates[kind], kind, wanted[kind], plane, annotation, tiles, settings)
+        picked = pick(candidates[kind], kind, wanted[kind], tiles)
         if len(picked) < wanted[kind]:
             # Scattered squares waste half of the room between them; squares set side by side do not.
             for places in (by_rows, by_columns):
                 packed = _of_kind(places, kind, tumour, plane, settings)
-                picked = max(picked, _pick(packed, kind, wanted[kind], plane, annotation, tiles, settings), key=len)
+                picked = max(picked, pick(packed, kind, wanted[kind], tiles), key=len)
         tiles += picked
     return tiles
 
 
 def find_unlabelled(
-    plane: TilePlane, tissue: Coverage, wanted: int, settings: TilingSettings, rng: np.random.Generator
+    plane: TilePlane, tissue: Coverage, wanted: int, *, settings: TilingSettings, rng: np.random.Generator
 ) -> list[Tile]:
     """Tiles of tissue with no label, up to `wanted`, no two of which overlap beyond the setting."""
     tiles: list[Tile] = []
     for places in (_scattered_places(plane, rng), _regular_places(plane)):
         on_tissue = _on_tissue(places, plane, tissue, settings)
-        picked = _pick(on_tissue, None, wanted, plane, None, [], settings)
+        picked = _pick(on_tissue, None, wanted, [], plane=plane, annotation=None, settings=settings)
         tiles = max(tiles, picked, key=len)
         if len(tiles) >= wanted:
             break
@@ -103,8 +106,8 @@ def find_unlabelled(
 def _regular_places(plane: TilePlane) -> _Places:
     """All places of a lattice, row by row."""
     step = _step_l0(plane)
-    xs = _aligned(np.arange(0, plane.size_l0.width - plane.side_l0 + 1e-6, step), plane)
-    ys = _aligned(np.arange(0, plane.size_l0.height - plane.side_l0 + 1e-6, step), plane)
+    xs = _aligned(np.arange(0, plane.size_l0.width - plane.side_l0 + 1e-6, step, dtype=np.float64), plane)
+    ys = _aligned(np.arange(0, plane.size_l0.height - plane.side_l0 + 1e-6, step, dtype=np.float64), plane)
     grid_y, grid_x = np.meshgrid(ys, xs, indexing="ij")
     return _Places(grid_x.ravel(), grid_y.ravel())
 
@@ -150,9 +153,10 @@ def _pick(
     places: _Places,
     kind: str | None,
     wanted: int,
+    taken: list[Tile],
+    *,
     plane: TilePlane,
     annotation: Annotation | None,
-    taken: list[Tile],
     settings: TilingSettings,
 ) -> list[Tile]:
     """Places in their order, each taken if it is of the kind and free of those taken before."""
@@ -175,11 +179,11 @@ def _labelled(x_l0: int, y_l0: int, plane: TilePlane, annotation: Annotation | N
     """The tile with its exact label; none where the share by area and by the pixels of its mask would differ."""
     if annotation is None:
         return Tile(x_l0, y_l0, plane.side_l0, None, None)
-    corner, size = (x_l0, y_l0), (plane.side_l0, plane.side_l0)
-    kind = kind_of(annotation.tumour_share(corner, size), settings)
+    corner_l0, size_l0 = (x_l0, y_l0), (plane.side_l0, plane.side_l0)
+    kind = kind_of(annotation.tumour_share(corner_l0, size_l0), settings)
     if kind is None:
         return Tile(x_l0, y_l0, plane.side_l0, None, None)
-    fraction = float(annotation.tumour_mask(corner, size, downsample=plane.pixel_l0).mean())
+    fraction = float(annotation.tumour_mask(corner_l0, size_l0, downsample=plane.pixel_l0).mean())
     return Tile(x_l0, y_l0, plane.side_l0, kind if kind_of(fraction, settings) == kind else None, fraction)
 
 

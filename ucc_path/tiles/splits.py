@@ -6,8 +6,9 @@ import math
 import re
 from collections.abc import Collection, Mapping, Sequence
 
-from ucc_path.errors import DatasetError, SettingsError
+from ucc_path.errors import DatasetError, SettingsError, few
 from ucc_path.seeding import stream
+from ucc_path.settings import DEFAULT_SPLIT
 
 SPLITS = ("train", "val", "test")
 CAMELYON16 = "camelyon16"
@@ -43,8 +44,7 @@ def parse_shares(text: str) -> dict[str, float]:
             share = math.nan
         if name not in SPLITS or name in shares or not (math.isfinite(share) and share > 0):
             raise SettingsError(
-                f"--split {text!r} is not understood at {part.strip()!r}; "
-                f"write train=0.6,val=0.2,test=0.2 or {CAMELYON16}"
+                f"--split {text!r} is not understood at {part.strip()!r}; write {DEFAULT_SPLIT} or {CAMELYON16}"
             )
         shares[name] = share
     total = sum(shares.values())
@@ -68,7 +68,7 @@ def assign_by_table(slides: Collection[str], table: Mapping[str, str]) -> dict[s
     """The split of each slide as the user's table says; a patient in two splits is refused."""
     missing = sorted(set(slides) - set(table))
     if missing:
-        raise DatasetError(f"the split table does not name {_few(missing)}; add a row for each slide")
+        raise DatasetError(f"the split table does not name {few(missing)}; add a row for each slide")
     chosen = {slide: table[slide] for slide in slides}
     home: dict[str, str] = {}
     for slide in sorted(slides):
@@ -128,7 +128,3 @@ def _within(wish: dict[str, int], room: Mapping[str, int], count: int) -> dict[s
 def _deal(names: Sequence[str], room: Mapping[str, int]) -> dict[str, str]:
     places = [split for split, seats in room.items() for _ in range(seats)]
     return dict(zip(names, places, strict=True))
-
-
-def _few(names: Sequence[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

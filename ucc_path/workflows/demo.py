@@ -6,6 +6,7 @@ from collections.abc import Generator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ucc_path.formats.atomic import explaining
 from ucc_path.settings import TilingSettings
 from ucc_path.synthetic import make_slide
 from ucc_path.workflows.events import Event, Progress, Step
@@ -29,7 +30,8 @@ class DemoReport:
 def demo(output: Path, *, workers: int, overwrite: bool) -> Generator[Event, None, DemoReport]:
     """Makes slides with known tumour and a data set of them; slides that are there from an earlier run are kept."""
     folder = output / "slides"
-    folder.mkdir(parents=True, exist_ok=True)
+    with explaining(folder):
+        folder.mkdir(parents=True, exist_ok=True)
     yield Step(f"Making {len(TUMOUR_SHARES)} slides with known tumour in {folder}")
     slides = []
     for number, tumour_share in enumerate(TUMOUR_SHARES, start=1):

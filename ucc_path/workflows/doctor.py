@@ -43,7 +43,9 @@ def examine(folder: Path) -> Iterator[Finding]:
 def _python() -> Finding:
     found = platform.python_version()
     if sys.version_info < MIN_PYTHON:
-        return Finding(FAIL, "Python", f"{found} is too old", "install Python 3.10 or newer")
+        return Finding(
+            FAIL, "Python", f"{found} is too old", f"install Python {MIN_PYTHON[0]}.{MIN_PYTHON[1]} or newer"
+        )
     return Finding(PASS, "Python", found)
 
 

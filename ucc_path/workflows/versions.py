@@ -7,11 +7,24 @@ from importlib.metadata import PackageNotFoundError, version
 
 import ucc_path
 
+# What decodes and draws: another version may give other bytes.
+PACKAGES = (
+    "imagecodecs",
+    "isal",
+    "numpy",
+    "openslide-bin",
+    "openslide-python",
+    "pillow",
+    "scipy",
+    "shapely",
+    "tifffile",
+)
 
-def versions(*packages: str) -> dict[str, str]:
-    """The versions of ucc-path, Python and the packages named."""
+
+def versions() -> dict[str, str]:
+    """The versions of ucc-path, of Python and of the packages that results depend on."""
     found = {"ucc-path": ucc_path.__version__, "python": platform.python_version()}
-    for package in packages:
+    for package in PACKAGES:
         try:
             found[package] = version(package)
         except PackageNotFoundError:

@@ -17,20 +17,20 @@ from ucc_path.formats import dataset_json, png, tiles_csv
 from ucc_path.formats.atomic import replacing_folder
 from ucc_path.formats.tiles_csv import TileRow
 from ucc_path.report.contact_sheet import Picture, contact_sheet
-from ucc_path.tiles.labelling import KINDS
+from ucc_path.tiles.camelyon import kinds_allowed
+from ucc_path.tiles.labelling import KINDS, UNLABELLED
 from ucc_path.tiles.splits import SPLITS
 from ucc_path.workflows.events import Detail, Event, Failure, Notice, Progress
 from ucc_path.workflows.tile.jobs import CutJob, Survey, SurveyJob, cut, survey
 from ucc_path.workflows.tile.plan import plan
 from ucc_path.workflows.tile.record import record
-from ucc_path.workflows.tile.request import UNANNOTATED, Source, TileRequest, sources_of
+from ucc_path.workflows.tile.request import Source, TileRequest, sources_of
 
-__all__ = ["UNANNOTATED", "TileReport", "TileRequest", "tile"]
+__all__ = ["CONTACT_SHEET", "TileReport", "TileRequest", "tile"]
 
 TILES_PER_JOB = 64
 TILES_SHOWN = 16  # of each kind, on the contact sheet
 CONTACT_SHEET = "contact_sheet.png"
-UNLABELLED = "unlabelled"
 _WORK = ".work"
 
 
@@ -74,7 +74,7 @@ def tile(request: TileRequest) -> Generator[Event, None, TileReport]:
 def _survey(
     request: TileRequest, sources: Sequence[Source], work: Path, workers: Workers
 ) -> Generator[Event, None, tuple[list[Survey], list[Failure]]]:
-    jobs = [_survey_job(request, work, source) for source in sources if source.rule is None or source.rule.kinds]
+    jobs = [_survey_job(request, work, source) for source in sources if kinds_allowed(source.rule)]
     surveys: list[Survey] = []
     failures: list[Failure] = []
     stage = "finding tissue and tiles"
@@ -94,7 +94,7 @@ def _survey(
 
 
 def _survey_job(request: TileRequest, work: Path, source: Source) -> SurveyJob:
-    kinds = KINDS if source.rule is None else source.rule.kinds
+    kinds = kinds_allowed(source.rule)
     if request.totals:
         most = {kind: max(totals[kind] for totals in request.totals.values()) for kind in kinds}
     else:
@@ -110,7 +110,7 @@ def _survey_job(request: TileRequest, work: Path, source: Source) -> SurveyJob:
         preview=request.preview / f"{source.name}.png" if request.preview else None,
         tiling=request.tiling,
         tissue=request.tissue,
-        annotations=request.annotation,
+        annotation_settings=request.annotation,
     )
 
 

@@ -19,11 +19,12 @@ from ucc_path.report.overlay import draw_preview
 from ucc_path.seeding import stream
 from ucc_path.settings import AnnotationSettings, TilingSettings, TissueSettings
 from ucc_path.slide import Slide
+from ucc_path.tiles.labelling import UNLABELLED
 from ucc_path.tiles.sampling import Tile, TilePlane, find_tiles, find_unlabelled
 from ucc_path.tissue import find_tissue, require_tissue
 
-MOSTLY = 0.5  # of the outlined area beyond the slide means that outline and slide do not belong together
-HARDLY = 0.001  # outlines are drawn by hand and may hang over the edge a little
+MAX_OUTSIDE_SHARE = 0.5  # with more of its area beyond the slide, an outline does not belong to it
+MIN_OUTSIDE_SHARE = 0.001  # less is not worth telling: outlines are drawn by hand
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ class SurveyJob:
     preview: Path | None
     tiling: TilingSettings
     tissue: TissueSettings
-    annotations: AnnotationSettings
+    annotation_settings: AnnotationSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,7 @@ class Survey:
     tumour_mm2: float
     outside_share: float
     summary: AnnotationSummary
+    kinds: tuple[str, ...]  # that were looked for
     tiles: tuple[Tile, ...]
 
 
@@ -80,14 +82,15 @@ def survey(job: SurveyJob) -> Survey:
         tile_mpp = job.tiling.mpp or slide.mpp
         slide.refuse_finer(tile_mpp)
         annotation, outside_share = _read_outline(job, slide)
-        thumbnail, tissue = _find_tissue(slide, job.tissue)
+        tissue = _find_tissue(slide, job.tissue)
         tiles: list[Tile] = []
         try:
             require_tissue(tissue, job.name)
-            tiles = _find(job, slide, tile_mpp, tissue, annotation)
+            tiles = _find_tiles(job, slide, tile_mpp, tissue, annotation)
         finally:
             if job.preview:
-                _write_preview(job.preview, thumbnail, tissue, tiles)
+                # Read once more: kept meanwhile, the thumbnail of a large slide would be a tenth of the memory.
+                _write_preview(job.preview, slide.thumbnail(job.tissue.mpp), tissue, tiles)
         outline_npy.write(job.outline, annotation)
         return Survey(
             name=job.name,
@@ -102,12 +105,16 @@ def survey(job: SurveyJob) -> Survey:
             tumour_mm2=annotation.area_l0 * _mm2_per_px(slide),
             outside_share=outside_share,
             summary=annotation.summary,
+            kinds=tuple(job.wanted),
             tiles=tuple(tiles),
         )
 
 
 def cut(job: CutJob) -> int:
-    """Writes the pictures and masks of the job's tiles; returns how many."""
+    """Writes the pictures and masks of the job's tiles; returns how many.
+
+    They take their names at once: the data set around them has not got its own yet.
+    """
     outline = outline_npy.read(job.outline) if job.outline else None
     with Slide(job.slide, job.slide_mpp) as slide, explaining(job.dataset):
         for row in job.rows:
@@ -129,27 +136,27 @@ def _read_outline(job: SurveyJob, slide: Slide) -> tuple[Annotation, float]:
     """The slide's tumour, and the share of its area that lies beyond the slide."""
     if job.annotation is None:
         return from_polygons([]), 0.0
-    annotation = read_annotation(job.annotation, size_l0=slide.size_l0, settings=job.annotations)
+    annotation = read_annotation(job.annotation, size_l0=slide.size_l0, settings=job.annotation_settings)
     if annotation.is_empty:
         return annotation, 0.0
     inside_l0 = annotation.tumour_share((0, 0), slide.size_l0) * slide.size_l0.width * slide.size_l0.height
     outside_share = max(0.0, 1 - inside_l0 / annotation.area_l0)
-    if outside_share > MOSTLY:
+    if outside_share > MAX_OUTSIDE_SHARE:
         raise AnnotationError(
             f"{job.annotation} outlines tumour of which {outside_share:.0%} lies outside {job.slide} "
             f"({slide.size_l0.width} x {slide.size_l0.height} px); give the annotation of this slide, in level-0 pixels"
         )
-    return annotation, outside_share if outside_share > HARDLY else 0.0
+    return annotation, outside_share if outside_share > MIN_OUTSIDE_SHARE else 0.0
 
 
-def _find_tissue(slide: Slide, settings: TissueSettings) -> tuple[NDArray[np.uint8], Coverage]:
+def _find_tissue(slide: Slide, settings: TissueSettings) -> Coverage:
     thumbnail = slide.thumbnail(settings.mpp)
     thumbnail_mpp = max(settings.mpp, slide.mpp)
     grid = Grid.covering(slide.size_l0, scale_between(thumbnail_mpp, slide.mpp))
-    return thumbnail, Coverage(find_tissue(thumbnail, thumbnail_mpp, settings), grid)
+    return Coverage(find_tissue(thumbnail, thumbnail_mpp, settings), grid)
 
 
-def _find(job: SurveyJob, slide: Slide, tile_mpp: float, tissue: Coverage, annotation: Annotation) -> list[Tile]:
+def _find_tiles(job: SurveyJob, slide: Slide, tile_mpp: float, tissue: Coverage, annotation: Annotation) -> list[Tile]:
     pixel_l0 = scale_between(tile_mpp, slide.mpp)
     plane = TilePlane(
         size_l0=slide.size_l0,
@@ -159,15 +166,15 @@ def _find(job: SurveyJob, slide: Slide, tile_mpp: float, tissue: Coverage, annot
     )
     rng = stream(job.tiling.seed, "tiles", job.name)
     if job.wanted_unlabelled:
-        return find_unlabelled(plane, tissue, job.wanted_unlabelled, job.tiling, rng)
-    return find_tiles(plane, tissue, annotation, job.wanted, job.tiling, rng)
+        return find_unlabelled(plane, tissue, job.wanted_unlabelled, settings=job.tiling, rng=rng)
+    return find_tiles(plane, tissue, annotation, job.wanted, settings=job.tiling, rng=rng)
 
 
 def _write_preview(path: Path, thumbnail: NDArray[np.uint8], tissue: Coverage, tiles: list[Tile]) -> None:
     boxes: dict[str, list[tuple[float, float, float, float]]] = {}
     for tile in tiles:
         box = (tile.y_l0, tile.x_l0, tile.y_l0 + tile.side_l0, tile.x_l0 + tile.side_l0)
-        boxes.setdefault(tile.kind or "unlabelled", []).append(box)
+        boxes.setdefault(tile.kind or UNLABELLED, []).append(box)
     boxes_px = {kind: np.rint(np.array(rows) / tissue.grid.cell_l0).astype(np.int64) for kind, rows in boxes.items()}
     with explaining(path):
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -69,9 +69,9 @@ def _fit_totals(
 
 
 def _short_kinds(wanted: int, surveys: Sequence[Survey]) -> Iterator[Event]:
-    """A line a kind; a slide without tumour is expected to give normal tiles alone."""
+    """A line a kind; a slide without tumour should give normal tiles alone, and one with a rule what that allows."""
     for kind in KINDS:
-        asked = [found for found in surveys if kind == NORMAL or found.tumour_mm2 > 0]
+        asked = [found for found in surveys if kind in found.kinds and (kind == NORMAL or found.tumour_mm2 > 0)]
         counts = {found.name: sum(tile.kind == kind for tile in found.tiles) for found in asked}
         short = sorted((count, name) for name, count in counts.items() if count < wanted)
         if short:

@@ -6,17 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ucc_path.errors import AnnotationError, SettingsError, SlideError
+from ucc_path.errors import AnnotationError, SettingsError, SlideError, few
 from ucc_path.formats import split_csv
 from ucc_path.formats.annotation_files import annotation_for, annotation_stem, index_annotations
-from ucc_path.settings import AnnotationSettings, TilingSettings, TissueSettings
+from ucc_path.settings import DEFAULT_SPLIT, UNANNOTATED, AnnotationSettings, TilingSettings, TissueSettings
 from ucc_path.tiles.camelyon import SlideRule, rule_for
 from ucc_path.tiles.labelling import check_thresholds
 from ucc_path.tiles.quotas import Totals
 from ucc_path.tiles.splits import CAMELYON16, assign_by_table, parse_shares
 
 MIN_TISSUE_MPP, MAX_TISSUE_MPP = 2.0, 64.0  # finer fills the memory, coarser finds nothing
-UNANNOTATED = ("error", "normal", "skip")  # what a slide without an annotation may mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +25,13 @@ class TileRequest:
     slides: tuple[Path, ...]
     output: Path
     annotations: Path | None = None  # None: beside each slide
-    unannotated: str = "error"
-    split: str = "train=0.6,val=0.2,test=0.2"
+    unannotated: str = UNANNOTATED[0]
+    split: str = DEFAULT_SPLIT
     split_csv: Path | None = None
     totals: Totals | None = None  # instead of so many a slide
     unlabelled: bool = False
     slide_mpp: float | None = None
-    use_camelyon_rules: bool = True
+    camelyon_rules: bool = True
     preview: Path | None = None
     workers: int = 1
     overwrite: bool = False
@@ -61,7 +60,7 @@ def sources_of(request: TileRequest) -> list[Source]:
         return [Source(name, path, None, None) for name, path in sorted(slides.items())]
     matched = _match(request, slides)
     return [
-        Source(name, slides[name], annotation, rule_for(name) if request.use_camelyon_rules else None)
+        Source(name, slides[name], annotation, rule_for(name) if request.camelyon_rules else None)
         for name, annotation in sorted(matched.items())
     ]
 
@@ -113,10 +112,9 @@ def _match(request: TileRequest, slides: Mapping[str, Path]) -> dict[str, Path |
     }
     missing = sorted(name for name in there if matched[name] is None)
     if missing and request.unannotated == "error":
-        few = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
         where = request.annotations or "the folder of the slide"
         raise AnnotationError(
-            f"there is no annotation for {few} in {where}; name their folder with --annotations, "
+            f"there is no annotation for {few(missing)} in {where}; name their folder with --annotations, "
             "or say what that means with --unannotated normal or --unannotated skip"
         )
     skipped = set(missing) if request.unannotated == "skip" else set()
