@@ -23,7 +23,7 @@ STAGES = (
     "tiles",
     "report",
 )
-ABOVE_STAGES = ("formats", "synthetic", "engine", "workflows")
+ABOVE_STAGES = ("formats", "engine", "synthetic", "workflows")
 ROOMS = (*STAGES, *ABOVE_STAGES)
 
 LIBRARY = sorted((ROOT / "ucc_path").rglob("*.py"))

@@ -13,8 +13,8 @@ The map, in the order in which values flow; each room imports only from rooms ab
     tiles       slide, annotation and tissue become labelled tiles; splits that never share a slide
     report      pictures and pages, as arrays and strings
     formats     every file read or written, one module per format
-    synthetic   slides with known truth, for the demo and the tests
     engine      where slides are worked on: processes of this machine
+    synthetic   slides with known truth, for the demo and the tests
     workflows   one per command: paths in, paths out
 """
 

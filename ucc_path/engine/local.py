@@ -105,10 +105,10 @@ def _outcome(future: Future[Result]) -> Result | UccPathError:
 def _pool(workers: int) -> ProcessPoolExecutor:
     # Not fork: a copy of a process with threads and open slides in it may hang.
     context = multiprocessing.get_context("spawn")
-    return ProcessPoolExecutor(workers, mp_context=context, initializer=_enter_worker, initargs=(os.getpid(),))
+    return ProcessPoolExecutor(workers, mp_context=context, initializer=enter_worker, initargs=(os.getpid(),))
 
 
-def _enter_worker(parent: int) -> None:
+def enter_worker(parent: int) -> None:
     """Ctrl-C is for the parent to handle; a worker whose parent was killed must not live on."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()

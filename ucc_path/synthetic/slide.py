@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from shapely import MultiPolygon
 
+from ucc_path.engine.local import enter_worker
 from ucc_path.errors import SettingsError
 from ucc_path.formats import asap_xml, pyramid_tiff
 from ucc_path.synthetic import layout, outlines
@@ -112,7 +114,7 @@ def _rendered(scene: Scene, windows: list[Window], workers: int) -> Generator[ND
         yield from map(renderer.region, windows)
         return
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, context, initializer=_start_worker, initargs=(scene,)) as pool:
+    with ProcessPoolExecutor(workers, context, initializer=_start_worker, initargs=(scene, os.getpid())) as pool:
         ahead: deque[Future[NDArray[np.uint8]]] = deque()
         try:
             for window in windows:
@@ -126,8 +128,9 @@ def _rendered(scene: Scene, windows: list[Window], workers: int) -> Generator[ND
                 waiting.cancel()
 
 
-def _start_worker(scene: Scene) -> None:
+def _start_worker(scene: Scene, parent: int) -> None:
     global _renderer
+    enter_worker(parent)
     _renderer = Renderer(scene)
 
 
