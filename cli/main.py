@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import signal
 import sys
 from typing import Any
 
@@ -59,6 +60,7 @@ def ucc_path() -> None:
 
 def main() -> None:
     """Runs a command; what the user can repair ends as one line, with a traceback only after --debug."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as schedulers and containers stop a run: like Ctrl-C
     try:
         status = ucc_path.main(prog_name="ucc-path", standalone_mode=False)
     except click.exceptions.Abort:

@@ -13,6 +13,8 @@ from ucc_path.settings import DEFAULT_SPLIT, UNANNOTATED, AnnotationSettings, Ti
 from . import options
 from .main import EXIT_SOME_FAILED
 
+MAX_MASK_VALUES = 2**16  # that a mask of 16 bits can have
+
 _USUAL = TilingSettings()
 _HELP = f"""Crop labelled tiles from slides into a data set.
 
@@ -161,7 +163,7 @@ def _numbers(text: str) -> tuple[int, ...]:
         for part in text.split(","):
             first, _, last = part.partition("-")
             low, high = int(first), int(last or first)
-            if high < low:
+            if not 0 <= high - low < MAX_MASK_VALUES:
                 raise ValueError
             numbers += range(low, high + 1)
     except ValueError:

@@ -183,6 +183,9 @@ def test_bad_slides_among_good_ones_are_named_and_the_exit_status_is_1(slide: Pa
         (("--annotations", "nowhere"), "nowhere"),
         (("--split-csv", "nowhere.csv"), "nowhere.csv"),
         (("--settings", "nowhere.toml"), "nowhere.toml"),
+        (("--unlabelled", "--totals", "train=1/1/1"), "give --per-slide instead"),
+        (("--preview", "dataset/pictures"), "lies in the data set, which is replaced; choose a folder apart"),
+        (("-o", "d" * 300), "cannot be written (File name too long)"),
     ],
 )
 def test_what_cannot_be_meant_costs_one_line(
@@ -231,10 +234,11 @@ def test_a_killed_run_leaves_no_data_set_and_the_next_one_is_undisturbed(slide: 
     assert sorted(path.name for path in tmp_path.glob("dataset*")) == ["dataset"]
 
 
-def test_an_interrupted_run_says_so_and_clears_up(slide: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_says_so_and_clears_up(stop: signal.Signals, slide: Path, tmp_path: Path) -> None:
     process = start(tmp_path, slide, "--per-slide", "400", "--max-overlap", "0.9")
     wait_for(tmp_path / "dataset.partial")
-    process.send_signal(signal.SIGINT)
+    process.send_signal(stop)
     assert process.wait() == 130
     assert list(tmp_path.glob("dataset*")) == []
 
@@ -260,3 +264,10 @@ def test_mask_values_are_given_one_by_one_or_as_ranges(text: str, values: tuple[
 def test_mask_values_that_are_not_understood_are_refused_showing_how_to_write_them(text: str) -> None:
     with pytest.raises(click.BadParameter, match="is not a list like 1,2 or 1-23"):
         _numbers(text)
+
+
+@pytest.mark.parametrize("values", ["5-1", "1-99999999999", "-3", "one"])
+def test_values_that_no_mask_can_have_are_refused(values: str, slide: Path, tmp_path: Path) -> None:
+    done = run(tmp_path, slide, "-o", "dataset", *SMALL, "--mask-tumour-values", values)
+    assert done.returncode == 2
+    assert "is not a list like 1,2 or 1-23" in done.stderr and "Traceback" not in done.stderr

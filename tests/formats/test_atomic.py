@@ -229,3 +229,11 @@ def test_a_folder_without_permission_is_refused(tmp_path: Path) -> None:
             write_new(tmp_path / "data")
     finally:
         tmp_path.chmod(0o700)
+
+
+def test_a_link_that_leads_to_itself_is_refused(tmp_path: Path) -> None:
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    with pytest.raises(OutputError, match="is a link that leads to itself; choose another folder with -o"):
+        write_new(loop)
+    assert names(tmp_path) == ["loop"]

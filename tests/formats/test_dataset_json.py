@@ -56,3 +56,9 @@ def test_a_missing_record_and_bytes_that_are_no_text_are_refused(tmp_path: Path)
 def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match=r"dataset\.json cannot be written"):
         dataset_json.write(tmp_path / "none", {})
+
+
+def test_a_path_that_is_not_text_is_kept(tmp_path: Path) -> None:
+    record = {"slides": [{"path": "slides\udcff/a.tif"}]}  # as Python gives a name with the byte FF
+    dataset_json.write(tmp_path, record)
+    assert dataset_json.read(tmp_path)["slides"] == record["slides"]

@@ -41,6 +41,7 @@ def test_an_empty_file_says_nothing(tmp_path: Path) -> None:
         ("[tissue]\nmpp = nan\n", r"\[tissue\] mpp is not a finite number"),
         ("[tissue]\nmpp = 1" + "0" * 400, r"\[tissue\] mpp is not a finite number"),
         ("[tiling\n", r"is not TOML \(.*\)"),
+        pytest.param("[tiling]\nseed=" + "[" * 5000, r"is not TOML \(.*\)", id="deep"),
         (b"\xff\xfe[\x00", r"is not TOML \(.*\)"),
     ],
 )

@@ -140,3 +140,20 @@ def test_no_file_stays_open(jpeg_slide: Path) -> None:
         with Slide(jpeg_slide) as slide:
             slide.read((0, 0), 10, slide.mpp)
     assert open_files() == before
+
+
+def test_a_tile_whose_data_end_early_is_refused_rather_than_filled_with_grey(jpeg_slide: Path) -> None:
+    with tifffile.TiffFile(jpeg_slide) as tiff:
+        offset, length = tiff.pages[0].dataoffsets[0], tiff.pages[0].databytecounts[0]
+    content = bytearray(jpeg_slide.read_bytes())
+    content[offset + length // 2 : offset + length // 2 + 2] = b"\xff\xd9"  # the end, as far as a decoder knows
+    jpeg_slide.write_bytes(content)
+    with Slide(jpeg_slide) as slide, pytest.raises(SlideError, match=r"tile 0 of .* is damaged \(its data end too"):
+        slide.read((0, 0), 64, slide.mpp)
+
+
+def test_a_tile_that_is_truly_grey_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "make_tissue_like", lambda size: np.full((size[1], size[0], 3), 128, np.uint8))
+    with Slide(make_jpeg_slide(tmp_path / "s.tif")) as slide:
+        assert isinstance(slide._source, JpegTiff)
+        assert (slide.read((0, 0), 256, slide.mpp) == 128).all()

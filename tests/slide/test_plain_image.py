@@ -224,7 +224,7 @@ def test_a_picture_cut_short_is_refused(tmp_path: Path, kind: str, share: float)
     path.write_bytes(whole)
     assert read_all(path).shape == (HEIGHT, WIDTH, 3)
     path.write_bytes(whole[: int(len(whole) * share)])
-    with pytest.raises(SlideError, match=r"cut\..*(is a damaged picture|is neither a slide)") as error:
+    with pytest.raises(SlideError, match=r"cut\..*(is a damaged picture|is neither a slide|is cut short)") as error:
         Slide(path, slide_mpp=0.5)
     assert "\n" not in str(error.value)
 
@@ -254,3 +254,30 @@ def test_no_file_stays_open_whether_a_picture_is_read_or_refused(tmp_path: Path)
             with pytest.raises(SlideError):
                 Slide(bad, slide_mpp=0.5)
     assert open_files() == before
+
+
+def test_a_large_slide_cut_short_is_called_that_and_not_too_large(tmp_path: Path) -> None:
+    path = tmp_path / "download.tif"
+    tile = np.zeros((2048, 2048, 3), np.uint8)
+    with tifffile.TiffWriter(path) as tiff:
+        for side in (12_288, 2048):  # the directory of each level before its tiles, so that the second is lost
+            tiff.write(
+                (tile for _ in range((side // 2048) ** 2)),
+                shape=(side, side, 3),
+                dtype=np.uint8,
+                tile=(2048, 2048),
+                photometric="rgb",
+                compression="zlib",
+                subfiletype=int(side == 2048),
+            )
+    with path.open("r+b") as file:
+        file.truncate(path.stat().st_size // 2)
+    with pytest.raises(SlideError, match=r"download\.tif is cut short, or damaged; copy or export it again"):
+        Slide(path, slide_mpp=0.5)
+
+
+def test_a_tiff_without_any_picture_in_it_is_called_cut_short(tmp_path: Path) -> None:
+    path = tmp_path / "download.tif"
+    path.write_bytes(b"II*\0" + struct.pack("<I", 50_000) + b"\0" * 3000)
+    with pytest.raises(SlideError, match=r"download\.tif is cut short, or damaged; copy or export it again"):
+        Slide(path, slide_mpp=0.5)

@@ -310,9 +310,11 @@ def test_corners_need_no_alignment_where_nothing_is_stored_at_the_scale(noise_sl
 
 def test_a_missing_file_a_folder_and_an_empty_file_are_refused(tmp_path: Path) -> None:
     (tmp_path / "empty.svs").touch()
+    os.mkfifo(tmp_path / "pipe.tif")
     for name, message in [
         ("none.svs", r"none\.svs cannot be opened \(No such file or directory\); check the path"),
         (".", "is a folder; name the slide file in it"),
+        ("pipe.tif", r"pipe\.tif is not a file that holds a slide; name one"),
         ("empty.svs", r"empty\.svs is empty; copy it again"),
         ("empty.svs/x.tif", r"cannot be opened \(Not a directory\)"),
     ]:
@@ -355,7 +357,7 @@ def test_a_damaged_tile_is_refused_when_it_is_read_naming_the_place(tmp_path: Pa
 def test_a_cut_pyramid_is_refused_on_opening_or_on_reading(tmp_path: Path, share: float) -> None:
     path = write_tiff(tmp_path / "cut.tif", make_noise((1024, 1024)), mpp=0.5)
     path.write_bytes(path.read_bytes()[: int(path.stat().st_size * share)])
-    with pytest.raises(SlideError, match=r"cut\.tif is a damaged picture"), Slide(path) as slide:
+    with pytest.raises(SlideError, match=r"cut\.tif is (cut short|a damaged picture)"), Slide(path) as slide:
         slide.thumbnail(0.5)
 
 
@@ -418,3 +420,19 @@ def test_the_levels_of_a_real_slide_lie_on_each_other(shared_data: Path) -> None
     products = np.fft.fft2(by_level_0 - by_level_0.mean()) * np.conj(np.fft.fft2(by_level_1 - by_level_1.mean()))
     correlation = np.fft.ifft2(products).real
     assert np.unravel_index(int(np.argmax(correlation)), correlation.shape) == (0, 0)
+
+
+def test_a_slide_that_its_scale_makes_larger_than_any_glass_is_refused_before_memory_fills(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_tiff(tmp_path / "s.tif", make_noise((65, 64)), mpp=10.0, levels=1)
+    monkeypatch.setattr(reader, "MAX_THUMBNAIL_PX", 64 * 64)
+    with Slide(path) as slide, pytest.raises(SlideError, match=r"s\.tif of 65 x 64 px at 10 um/px .*--slide-mpp"):
+        slide.thumbnail(8.0)
+
+
+def test_tiles_too_large_to_be_read_in_parts_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_tiff(tmp_path / "s.tif", make_noise((64, 64)), mpp=0.5, levels=1)
+    monkeypatch.setattr(reader, "MAX_TILE_SIDE_PX", 128)
+    with pytest.raises(SlideError, match=r"s\.tif is stored in tiles 256 px wide, .*tiles of 512 px"):
+        Slide(path)

@@ -68,3 +68,8 @@ def test_the_total_is_met_as_far_as_there_are_tiles_and_as_evenly_as_can_be(
 def test_who_gives_what_does_not_depend_on_the_order_of_slides() -> None:
     available = {"b": 5, "c": 1, "a": 9}
     assert share_out(8, available) == share_out(8, dict(sorted(available.items())))
+
+
+def test_a_number_that_no_slides_could_meet_is_refused() -> None:
+    with pytest.raises(SettingsError, match="is not understood"):
+        parse_totals("train=1/1/" + "9" * 5000)

@@ -176,6 +176,15 @@ def test_on_tissue_of_any_shape_hardly_fewer_are_found_than_a_grid_would_hold() 
         assert len(find_unlabelled(plane, tissue, 10_000, settings=SETTINGS, rng=stream(seed))) >= at_least
 
 
+def test_where_tiles_run_short_each_lies_on_the_tissue_as_fully_as_it_can() -> None:
+    pieces = [shapely.box(x, y, x + 640, y + 640) for x in range(320, 8_000, 1_280) for y in range(320, 6_000, 1_280)]
+    tissue = make_tissue(shapely.union_all(pieces))
+    tiles = find(make_plane(512), NOTHING, {"normal": 1_000}, tissue=tissue)
+    assert len(tiles) == len(pieces)
+    for tile in tiles:
+        assert tissue.share(PointL0(tile.x_l0, tile.y_l0), SizeL0(512, 512)) > 0.98
+
+
 def test_mixtures_are_found_along_an_outline_that_few_places_touch() -> None:
     """Half a tile of tumour along one side of a large slide: one place in two hundred is a mixture."""
     size = SizeL0(20_000, 20_000)

@@ -98,6 +98,8 @@ def test_no_split_is_a_slide_or_more_from_its_share_unless_it_would_be_empty(cou
         ("tcga-cr-73951", "tcga-cr-73951"),
         ("tumor_001", "tumor_001"),
         ("my_patient_004_node_4", "my_patient_004_node_4"),
+        ("tumor_001_r191c112", "tumor_001"),
+        ("tumor_0012", "tumor_0012"),
     ],
 )
 def test_the_patient_is_told_by_the_name_or_else_the_slide_stands_for_itself(slide: str, patient: str) -> None:

@@ -33,3 +33,15 @@ def test_a_folder_without_slides_is_refused(tmp_path: Path) -> None:
     folder = make_files(tmp_path / "slides", "a.xml", "a_mask.tif")
     with pytest.raises(SlideError, match=r"there is no slide in .*slides; name a folder with files that OpenSlide"):
         expand([folder])
+
+
+def test_hidden_files_in_a_folder_are_not_slides(tmp_path: Path) -> None:
+    folder = make_files(tmp_path / "slides", "a.tif", "._a.tif", ".DS_Store")
+    assert expand([folder]) == (folder / "a.tif",)
+
+
+def test_a_slide_reached_by_two_names_is_taken_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = make_files(tmp_path / "slides", "a.tif")
+    (folder / "b.tif").symlink_to("a.tif")
+    monkeypatch.chdir(tmp_path)
+    assert expand([Path("slides/a.tif"), folder, folder / ".." / "slides" / "a.tif"]) == (Path("slides/a.tif"),)

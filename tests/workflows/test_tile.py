@@ -273,6 +273,33 @@ def test_the_preview_shows_the_tiles(
         assert (picture == PALETTE[kind]).all(axis=2).any()
 
 
+def test_a_preview_never_takes_the_place_of_a_slide_nor_of_a_file_that_is_there(
+    tmp_path: Path, request_for: Callable[..., TileRequest]
+) -> None:
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    Image.new("RGB", (600, 600), (205, 140, 190)).save(folder / "a.png")
+    before = (folder / "a.png").read_bytes()
+    request = request_for(folder, slides=(folder / "a.png",), unlabelled=True, slide_mpp=0.5, preview=folder)
+    for overwrite in (False, True):
+        with pytest.raises(OutputError, match=r"a\.png would replace the slide; choose another folder"):
+            run(replace(request, overwrite=overwrite))
+    (tmp_path / "exports").mkdir()
+    (tmp_path / "exports" / "a.png").write_text("years of work")
+    with pytest.raises(OutputError, match=r"exports/a\.png exists; replace it with --overwrite, or choose"):
+        run(replace(request, preview=tmp_path / "exports"))
+    assert (folder / "a.png").read_bytes() == before
+    assert (tmp_path / "exports" / "a.png").read_text() == "years of work"
+
+
+@pytest.mark.parametrize("close_um", [-1.0, 1e9])
+def test_a_width_that_no_gap_has_is_refused(
+    close_um: float, three_slides: Path, request_for: Callable[..., TileRequest]
+) -> None:
+    with pytest.raises(SettingsError, match=r"close_um and ink_margin_um of \[tissue\] must be 0 to 2000 um"):
+        run(request_for(three_slides, tissue=TissueSettings(close_um=close_um)))
+
+
 def test_outlines_of_another_slide_are_refused(
     make_slide: Callable[..., Path], make_xml: Callable[..., Path], request_for: Callable[..., TileRequest]
 ) -> None:

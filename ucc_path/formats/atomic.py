@@ -36,11 +36,13 @@ def replacing_folder(path: Path, *, marker: str, overwrite: bool) -> Iterator[Pa
 
     What a killed run left behind is cleared, and two runs at once into one folder are refused.
     """
-    path = path.resolve()  # where a link leads to: the folder there is replaced, not the link
-    if path.is_mount():
-        raise OutputError(f"{path} is a disk of its own, which cannot be replaced; choose a folder in it with -o")
-    partial, lock = _beside(path, PARTIAL), _beside(path, _LOCK)
+    path = Path(os.path.realpath(path))  # where a link leads to: the folder there is replaced, not the link
     with explaining(path):
+        if path.is_symlink():  # still
+            raise OutputError(f"{path} is a link that leads to itself; choose another folder with -o")
+        if path.is_mount():
+            raise OutputError(f"{path} is a disk of its own, which cannot be replaced; choose a folder in it with -o")
+        partial, lock = _beside(path, PARTIAL), _beside(path, _LOCK)
         path.parent.mkdir(parents=True, exist_ok=True)
         with lock.open("w") as locked:
             _take(lock, locked.fileno(), path)

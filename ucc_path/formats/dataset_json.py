@@ -30,7 +30,8 @@ VERSION = 1
 def write(dataset: Path, record: Mapping[str, Any]) -> None:
     text = json.dumps({"format": FORMAT, "version": VERSION, **record}, indent=2, ensure_ascii=False, sort_keys=False)
     with replacing(dataset / NAME) as partial:
-        partial.write_text(text + "\n", encoding="utf-8")
+        # A path need not be text: its odd bytes become \\udcXX, which JSON reads back as they were.
+        partial.write_text(text + "\n", encoding="utf-8", errors="backslashreplace")
 
 
 def read(dataset: Path) -> dict[str, Any]:

@@ -28,7 +28,7 @@ def read(path: Path) -> dict[str, Any]:
             tables = tomllib.load(file)
     except OSError as err:
         raise SettingsError(f"{path} cannot be read ({err.strerror}); check --settings") from err
-    except ValueError as err:
+    except (ValueError, RecursionError) as err:
         raise SettingsError(f"{path} is not TOML ({err}); mend that line") from err
     unknown = sorted(set(tables) - set(TABLES))
     if unknown:

@@ -7,6 +7,7 @@ OpenSlide itself has opened as generic TIFF come here, and only if every level i
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -25,7 +26,8 @@ VENDOR = "generic-tiff"  # what OpenSlide calls slides of this kind
 MAX_TILE_SIDE_PX = 2048
 MAX_TILE_BYTES = 64 * 2**20
 
-_JPEG_END = b"\xff\xd9"
+_JPEG_SCAN, _JPEG_END = b"\xff\xda", b"\xff\xd9"
+_STRAY_MARKER = re.compile(rb"\xff[\x01-\xcf\xd8-\xfe]")  # within a scan only zeros and restarts may follow FF
 _COLOUR_SPACES = {tifffile.PHOTOMETRIC.YCBCR: "YCBCR", tifffile.PHOTOMETRIC.RGB: "RGB"}
 
 
@@ -108,16 +110,34 @@ class JpegTiff:
             # What is missing of a tile, as after a broken download, the decoder would fill with grey.
             if len(data) < byte_count or not data.rstrip(b"\0").endswith(_JPEG_END):
                 raise ValueError("it is cut short")
-            # With `out` the size that the JPEG claims is checked before anything is made for it.
-            imagecodecs.jpeg8_decode(
-                data, tables=level.tables, colorspace=level.colour_space, outcolorspace="RGB", out=tile
-            )
+            _decode_into(tile, data, level)
+            if _ends_grey(tile) and _ends_early(data, tile, level):
+                raise ValueError("its data end too early")
         except (imagecodecs.Jpeg8Error, ValueError, OSError) as err:
             raise SlideError(
                 f"{self._path} cannot be read: tile {index} of {level.width_px} x {level.height_px} px is damaged "
                 f"({err}); copy the file again"
             ) from err
         return tile
+
+
+def _decode_into(tile: NDArray[np.uint8], data: bytes, level: _Level) -> None:
+    """With `out` the size that the JPEG claims is checked before anything is made for it."""
+    imagecodecs.jpeg8_decode(data, tables=level.tables, colorspace=level.colour_space, outcolorspace="RGB", out=tile)
+
+
+def _ends_grey(tile: NDArray[np.uint8]) -> bool:
+    """The decoder fills what it has no data for with this grey, and says nothing."""
+    return bool((tile[-8:, -8:] == 128).all())
+
+
+def _ends_early(data: bytes, tile: NDArray[np.uint8], level: _Level) -> bool:
+    """Whether a tile that ends grey is damaged: more data, of whatever content, would then have filled it."""
+    scan = data.rfind(_JPEG_SCAN)
+    longer = data[:scan] + _JPEG_SCAN + _STRAY_MARKER.sub(b"", data[scan + 2 :]) + b"\x55" * 4096 + _JPEG_END
+    filled = np.empty_like(tile)
+    _decode_into(filled, longer, level)
+    return not _ends_grey(filled)
 
 
 def open_plain(

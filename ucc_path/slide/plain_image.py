@@ -46,7 +46,9 @@ class PlainImage:
             raise
         # A damaged picture makes its decoder fail in any way at all: codecs have errors of their own.
         except Exception as err:
-            raise SlideError(f"{path} is a damaged picture ({_first_line(err)}); copy or export it again") from err
+            is_told = not isinstance(err, (TypeError, LookupError, ArithmeticError))  # those speak of our own code
+            reason = _first_line(err) if is_told else "what it says of itself does not fit together"
+            raise SlideError(f"{path} is a damaged picture ({reason}); copy or export it again") from err
         self.size_l0: tuple[int, int] = (self._rgb.shape[1], self._rgb.shape[0])
         self.level_sizes: tuple[tuple[int, int], ...] = (self.size_l0,)
         self.properties: Mapping[str, str] = (
@@ -106,15 +108,15 @@ def _on_white(picture: Image.Image) -> NDArray[np.uint8]:
 
 def _read_tiff(path: Path) -> tuple[NDArray[np.uint8], tuple[float, float] | None]:
     with tifffile.TiffFile(path) as tiff:
-        page: Any = tiff.pages[0]
+        page: Any = tiff.pages[0] if len(tiff.pages) else None
+        # First of all, for it is what happens most: of a slide that is cut short OpenSlide only says it is none.
+        if page is None or _data_end(page) > tiff.filehandle.size:
+            raise SlideError(f"{path} is cut short, or damaged; copy or export it again")
         _refuse_above_limit(path, page.imagewidth, page.imagelength)
         if page.dtype != np.uint8 or page.samplesperpixel not in (1, 3, 4):
             raise SlideError(f"{path} holds {page.samplesperpixel} channel(s) of {page.dtype}; {EXPORT}")
         if page.photometric not in TIFF_COLOURS or (page.photometric == YCBCR and page.compression != JPEG):
             raise SlideError(f"{path} holds its colours as {page.photometric.name}; {EXPORT}")
-        ends = [start + count for start, count in zip(page.dataoffsets, page.databytecounts, strict=True)]
-        if max(ends) > tiff.filehandle.size:  # a JPEG decoder would fill the rest with grey
-            raise SlideError(f"{path} is a damaged picture (it is cut short); copy or export it again")
         samples = page.asarray()
         size = (page.imagelength, page.imagewidth)
         if page.planarconfig == tifffile.PLANARCONFIG.SEPARATE:
@@ -124,6 +126,11 @@ def _read_tiff(path: Path) -> tuple[NDArray[np.uint8], tuple[float, float] | Non
             samples = samples[..., :3]
         grey_or_colour = samples[..., 0] if samples.shape[2] == 1 else samples
         return _on_white(Image.fromarray(np.ascontiguousarray(grey_or_colour))), _tiff_mpp(page)
+
+
+def _data_end(page: Any) -> int:
+    ends = (start + count for start, count in zip(page.dataoffsets, page.databytecounts, strict=True))
+    return max(map(int, ends), default=0)
 
 
 def _tiff_mpp(page: Any) -> tuple[float, float] | None:

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import math
 import os
+import re
+import stat
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,9 +26,11 @@ from ucc_path.errors import SlideError
 from ucc_path.geometry import Grid, PointL0, SizeL0, scale_between
 from ucc_path.slide import jpeg_tiff
 from ucc_path.slide.plain_image import PlainImage
-from ucc_path.slide.scale import Scale, find_scale
+from ucc_path.slide.scale import Scale, exact_downsamples, find_scale
 
 CACHE_BYTES = 64 * 2**20  # of decoded tiles, for each open slide
+MAX_THUMBNAIL_PX = 2**29  # 100,000 x 200,000 px of 0.25 um/px are 2**28 at 2 um/px
+MAX_TILE_SIDE_PX = 2**14  # OpenSlide decodes a stored tile whole: 1 GB
 BLOCK_PX = 2048  # a large region is read in blocks whose source is about this wide
 FILTER_SUPPORT = 3  # source pixels that Lanczos looks at to each side, times the reduction
 COARSER_TOLERANCE = 1.02  # a slide of 0.504 um/px may stand for 0.5; beyond this pixels would be invented
@@ -34,6 +38,8 @@ SAME_DETAIL = 1e-3  # a level coarser than wanted by less than this share still 
 SAME_PLACE_PX = 0.25  # a level is read as it is where that moves no pixel of the region by more than this
 
 Pair = tuple[float, float]
+
+_TILE_SIDE = re.compile(r"openslide\.level\[\d+\]\.tile-(width|height)")
 
 
 class _Source(Protocol):
@@ -68,6 +74,16 @@ class _OpenSlideFile:
         self.size_l0 = self._handle.dimensions
         self.level_sizes = tuple(self._handle.level_dimensions)
         self.downsamples = tuple(self._handle.level_downsamples)
+        self._refuse_huge_tiles()
+
+    def _refuse_huge_tiles(self) -> None:
+        sides = [int(text) for name, text in self.properties.items() if _TILE_SIDE.fullmatch(name) and text.isdecimal()]
+        if max(sides, default=0) > MAX_TILE_SIDE_PX:
+            self.close()
+            raise SlideError(
+                f"{self._path} is stored in tiles {max(sides)} px wide, which cannot be read in parts; "
+                "convert it to a pyramidal TIFF with tiles of 512 px"
+            )
 
     def read_level(
         self, level: int, first_col: int, first_row: int, cols: int, rows: int
@@ -119,7 +135,7 @@ class Slide:
         self.vendor = self._source.vendor
         self.size_l0 = SizeL0(*self._source.size_l0)
         self.properties = self._source.properties
-        self.downsamples = _exact_downsamples(self._source)
+        self.downsamples = exact_downsamples(self._source.size_l0, self._source.level_sizes, self._source.downsamples)
         try:
             self.scale: Scale = find_scale(str(self.path), self.properties, slide_mpp)
         except SlideError:
@@ -161,6 +177,11 @@ class Slide:
         """The whole slide at `mpp`, or at its own scale where that is coarser; white fills the last row and column."""
         scale_l0 = max(1.0, scale_between(mpp, self.mpp))
         grid = Grid.covering(self.size_l0, scale_l0)
+        if grid.cols * grid.rows > MAX_THUMBNAIL_PX:
+            raise SlideError(
+                f"{self.path} of {self.size_l0.width} x {self.size_l0.height} px at {self.mpp:.4g} um/px would be "
+                "larger than any glass; give its true scale with --slide-mpp"
+            )
         return self.read_rectangle((0, 0), (grid.cols, grid.rows), scale_l0 * self.mpp)
 
     def refuse_finer(self, mpp: float) -> None:
@@ -240,6 +261,8 @@ def _open(path: Path) -> _Source:
     try:
         if path.is_dir():
             raise SlideError(f"{path} is a folder; name the slide file in it")
+        if not stat.S_ISREG(path.stat().st_mode):  # from a pipe one would wait for ever
+            raise SlideError(f"{path} is not a file that holds a slide; name one")
         with path.open("rb") as file:
             if not file.read(1):
                 raise SlideError(f"{path} is empty; copy it again")
@@ -274,18 +297,3 @@ def _quickest(path: Path, file: _OpenSlideFile) -> _Source:
 
 def _is_same_scale(reduction: float, side_px: int) -> bool:
     return abs(reduction - 1) * side_px < SAME_PLACE_PX
-
-
-def _exact_downsamples(source: _Source) -> tuple[float, ...]:
-    """The levels' downsamples without the rounding of their sizes.
-
-    A level of 2,221 pixels over 4,443 was made by halving: its downsample is 2, though the sizes say 2.0005. The
-    difference would shift the far edge of a large slide by a pixel.
-    """
-    width, height = source.size_l0
-    exact = []
-    for downsample, (level_width, level_height) in zip(source.downsamples, source.level_sizes, strict=True):
-        whole = max(1, round(downsample))
-        is_rounding = abs(level_width - width / whole) <= 1 and abs(level_height - height / whole) <= 1
-        exact.append(float(whole) if is_rounding else downsample)
-    return tuple(exact)

@@ -1,4 +1,4 @@
-"""Where a slide's physical scale comes from, or why the slide is refused.
+"""Where a slide's physical scale comes from, or why the slide is refused; how much coarser its levels are.
 
 A wrong scale silently shifts every size the model knows, so it is never guessed: it is recorded in the file, or the
 user gives it.
@@ -7,7 +7,7 @@ user gives it.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ucc_path.errors import SlideError
@@ -48,6 +48,23 @@ def find_scale(name: str, properties: Mapping[str, str], slide_mpp: float | None
             "give one scale for both with --slide-mpp, or scan it again"
         )
     return Scale(mpp, "openslide.mpp-x, mpp-y")
+
+
+def exact_downsamples(
+    size_l0: tuple[int, int], level_sizes: Sequence[tuple[int, int]], downsamples: Sequence[float]
+) -> tuple[float, ...]:
+    """The levels' downsamples without the rounding of their sizes.
+
+    A level of 2,221 pixels over 4,443 was made by halving: its downsample is 2, though the sizes say 2.0005. The
+    difference would shift the far edge of a large slide by a pixel.
+    """
+    width, height = size_l0
+    exact = []
+    for downsample, (level_width, level_height) in zip(downsamples, level_sizes, strict=True):
+        whole = max(1, round(downsample))
+        is_rounding = abs(level_width - width / whole) <= 1 and abs(level_height - height / whole) <= 1
+        exact.append(float(whole) if is_rounding else downsample)
+    return tuple(exact)
 
 
 _RANGE = f"{MPP_RANGE[0]:g}-{MPP_RANGE[1]:g} um/px"

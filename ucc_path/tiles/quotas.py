@@ -24,7 +24,7 @@ def parse_totals(text: str) -> dict[str, dict[str, int]]:
     for part in (PAPER_TOTALS if text == "paper" else text).split(","):
         split, _, numbers = part.strip().partition("=")
         counts = numbers.split("/")
-        is_counted = len(counts) == len(KINDS) and all(count.isdecimal() for count in counts)
+        is_counted = len(counts) == len(KINDS) and all(count.isdecimal() and len(count) < 10 for count in counts)
         if split not in SPLITS or split in totals or not is_counted:
             raise SettingsError(
                 f"--totals {text!r} is not understood at {part.strip()!r}; "

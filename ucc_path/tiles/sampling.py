@@ -23,6 +23,7 @@ from ucc_path.tiles.labelling import kind_of, kind_ranges
 
 STEPS_PER_TILE = 16  # places are considered this densely: a sixteenth of a tile apart
 MAX_PLACES = 2**20  # on a large slide places for small tiles lie further apart, so that memory stays bounded
+WORTH_MOVING = 0.02  # share of tissue that a tile must gain to be moved from where it was found
 ESTIMATE_MARGIN = (0.03, 0.25)  # how far an estimated share may be from the exact one and still be looked at
 
 
@@ -85,6 +86,9 @@ def find_tiles(
             for places in (by_rows, by_columns):
                 packed = _of_kind(places, kind, tumour, plane, settings)
                 picked = max(picked, pick(packed, kind, wanted[kind], tiles), key=len)
+            picked = _moved_onto_tissue(
+                picked, tiles, packed, plane=plane, tissue=tissue, annotation=annotation, settings=settings
+            )
         tiles += picked
     return tiles
 
@@ -173,6 +177,35 @@ def _pick(
             is_free &= ~_overlapping(places, tile, settings.max_overlap)
         index = _next_true(is_free, index)
     return picked
+
+
+def _moved_onto_tissue(
+    picked: list[Tile],
+    taken: list[Tile],
+    places: _Places,
+    *,
+    plane: TilePlane,
+    tissue: Coverage,
+    annotation: Annotation,
+    settings: TilingSettings,
+) -> list[Tile]:
+    """The tiles, each moved within the room it has to where it holds most tissue.
+
+    Squares set side by side begin at the very edge of the tissue, with as much glass as a tile may have.
+    """
+    tiles = list(picked)
+    for index, tile in enumerate(tiles):
+        room = places.take(_overlapping(places, tile, 0.0))
+        for other in (*taken, *tiles[:index], *tiles[index + 1 :]):
+            if max(abs(other.x_l0 - tile.x_l0), abs(other.y_l0 - tile.y_l0)) < 2 * plane.side_l0:
+                room = room.take(~_overlapping(room, other, settings.max_overlap))
+        here = tissue.shares(np.array([tile.x_l0]), np.array([tile.y_l0]), plane.side_l0)[0]
+        there = tissue.shares(room.xs_l0, room.ys_l0, plane.side_l0)
+        if len(there) and there.max() > here + WORTH_MOVING:
+            best = int(np.argmax(there))
+            moved = _labelled(int(room.xs_l0[best]), int(room.ys_l0[best]), plane, annotation, settings)
+            tiles[index] = moved if moved.kind == tile.kind else tile
+    return tiles
 
 
 def _labelled(x_l0: int, y_l0: int, plane: TilePlane, annotation: Annotation | None, settings: TilingSettings) -> Tile:

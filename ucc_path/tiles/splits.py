@@ -15,6 +15,7 @@ CAMELYON16 = "camelyon16"
 _CAMELYON16_OTHERS = {"train": 0.6, "val": 0.4}  # of its other slides, as in the paper: 159 and 106
 
 _PATIENT_PATTERNS = (
+    re.compile(r"((?:normal|tumor|test)_\d{3})_", re.IGNORECASE),  # a part of a CAMELYON16 slide, tumor_001_r191c112
     re.compile(r"(patient_\d+)_node_\d+", re.IGNORECASE),  # CAMELYON17
     re.compile(r"(tcga-[0-9a-z]{2}-[0-9a-z]{4})(?![0-9a-z])", re.IGNORECASE),  # TCGA barcode
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,18 +14,21 @@ SLIDE_ENDINGS = frozenset(_SCANNERS | _PICTURES)
 
 
 def expand(paths: Sequence[Path]) -> tuple[Path, ...]:
-    """All slides named, each once; masks that lie beside slides are not slides."""
-    slides: dict[Path, None] = {}
+    """All slides named, each once; masks and hidden files that lie beside slides are not slides."""
+    slides: dict[str, Path] = {}
     for path in paths:
         if path.is_dir():
             found = [file for file in sorted(path.iterdir()) if _is_slide(file)]
             if not found:
                 raise SlideError(f"there is no slide in {path}; name a folder with files that OpenSlide reads")
-            slides.update(dict.fromkeys(found))
         else:
-            slides[path] = None
-    return tuple(slides)
+            found = [path]
+        for file in found:
+            slides.setdefault(os.path.realpath(file), file)  # by whatever names or links it is reached
+    return tuple(slides.values())
 
 
 def _is_slide(file: Path) -> bool:
-    return file.is_file() and file.suffix.lower() in SLIDE_ENDINGS and not file.stem.endswith("_mask")
+    is_hidden = file.name.startswith(".")  # `._S.tif` is what a Mac leaves beside `S.tif` on a foreign disk
+    is_named_so = file.suffix.lower() in SLIDE_ENDINGS and not file.stem.endswith("_mask")
+    return is_named_so and not is_hidden and file.is_file()

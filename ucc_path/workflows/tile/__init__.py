@@ -24,7 +24,7 @@ from ucc_path.workflows.events import Detail, Event, Failure, Notice, Progress
 from ucc_path.workflows.tile.jobs import CutJob, Survey, SurveyJob, cut, survey
 from ucc_path.workflows.tile.plan import plan
 from ucc_path.workflows.tile.record import record
-from ucc_path.workflows.tile.request import Source, TileRequest, sources_of
+from ucc_path.workflows.tile.request import Source, TileRequest, preview_path, sources_of
 
 __all__ = ["CONTACT_SHEET", "TileReport", "TileRequest", "tile"]
 
@@ -63,7 +63,7 @@ def tile(request: TileRequest) -> Generator[Event, None, TileReport]:
         failed = {failure.item for failure in failures}
         kept = [row for name, slide_rows in rows.items() if name not in failed for row in slide_rows]
         if not kept:
-            raise DatasetError("no slide gave a tile; nothing was written")
+            raise DatasetError("no slide gave a tile that was asked for, so nothing was written; check --totals")
         tiles_csv.write(folder, kept)
         dataset_json.write(folder, record(request, sources, surveys, kept, failures))
         png.write(folder / CONTACT_SHEET, contact_sheet(_samples(folder, kept)))
@@ -107,7 +107,7 @@ def _survey_job(request: TileRequest, work: Path, source: Source) -> SurveyJob:
         wanted=most,
         wanted_unlabelled=request.tiling.per_slide if request.unlabelled else 0,
         outline=work / f"{source.name}.npy",
-        preview=request.preview / f"{source.name}.png" if request.preview else None,
+        preview=preview_path(request.preview, source.name) if request.preview else None,
         tiling=request.tiling,
         tissue=request.tissue,
         annotation_settings=request.annotation,

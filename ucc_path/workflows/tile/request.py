@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ucc_path.errors import AnnotationError, SettingsError, SlideError, few
+from ucc_path.errors import AnnotationError, OutputError, SettingsError, SlideError, few
 from ucc_path.formats import split_csv
 from ucc_path.formats.annotation_files import annotation_for, annotation_stem, index_annotations
 from ucc_path.settings import DEFAULT_SPLIT, UNANNOTATED, AnnotationSettings, TilingSettings, TissueSettings
@@ -16,6 +16,7 @@ from ucc_path.tiles.quotas import Totals
 from ucc_path.tiles.splits import CAMELYON16, assign_by_table, parse_shares
 
 MIN_TISSUE_MPP, MAX_TISSUE_MPP = 2.0, 64.0  # finer fills the memory, coarser finds nothing
+MAX_MARGIN_UM = 2000.0  # wider than any gap or pen, and the time it takes grows with it
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,7 @@ def sources_of(request: TileRequest) -> list[Source]:
     """The slides to be worked on, by name; refuses what cannot be meant."""
     _check_numbers(request)
     slides = _by_name(request)
+    _check_preview(request, slides)
     if request.split_csv:
         assign_by_table(slides, split_csv.read(request.split_csv))
     if request.unlabelled:  # no labels: neither annotations nor the rules about them matter
@@ -79,8 +81,33 @@ def _check_numbers(request: TileRequest) -> None:
             f"tissue is looked for at {MIN_TISSUE_MPP:g} to {MAX_TISSUE_MPP:g} um/px, not at {request.tissue.mpp:g}; "
             "change mpp under [tissue] in the settings file"
         )
+    lengths_um = (request.tissue.close_um, request.tissue.ink_margin_um)
+    if not all(0 <= length <= MAX_MARGIN_UM for length in lengths_um):
+        raise SettingsError(f"close_um and ink_margin_um of [tissue] must be 0 to {MAX_MARGIN_UM:g} um; correct them")
+    if request.unlabelled and request.totals:
+        raise SettingsError("--totals counts labelled tiles and --unlabelled makes none; give --per-slide instead")
     if request.split != CAMELYON16:
         parse_shares(request.split)
+
+
+def _check_preview(request: TileRequest, slides: Mapping[str, Path]) -> None:
+    """No picture may take the place of a slide, or of anything else that is not said to be replaced."""
+    if request.preview is None:
+        return
+    preview, output = request.preview.absolute(), request.output.absolute()
+    if output in (preview, *preview.parents):
+        raise OutputError(f"--preview {request.preview} lies in the data set, which is replaced; choose a folder apart")
+    for name, slide in slides.items():
+        picture = preview_path(request.preview, name)
+        if picture.exists() and slide.exists() and picture.samefile(slide):
+            raise OutputError(f"the preview of {slide} would replace the slide; choose another folder with --preview")
+        if picture.exists() and not request.overwrite:
+            raise OutputError(f"{picture} exists; replace it with --overwrite, or choose another folder with --preview")
+
+
+def preview_path(folder: Path, name: str) -> Path:
+    """Where the preview of the slide of this name is put."""
+    return folder / f"{name}.png"
 
 
 def _by_name(request: TileRequest) -> dict[str, Path]:
