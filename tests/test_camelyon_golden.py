@@ -114,7 +114,7 @@ def test_every_exclusion_is_cut_out_of_every_lesion(path):
     boxes = np.array([[*ring.min(axis=0), *ring.max(axis=0)] for _, ring in rings])
     box = np.concatenate([np.arange(len(boxes)), rng.integers(len(boxes), size=400)])
     points = rng.uniform(boxes[box, :2], boxes[box, 2:])
-    in_excluded = np.any([is_inside(ring, points) for ring in excluded], axis=0) if excluded else False
+    in_excluded = np.any([np.zeros(len(points), bool), *(is_inside(ring, points) for ring in excluded)], axis=0)
     truth = np.any([is_inside(ring, points) for ring in tumour], axis=0) & ~in_excluded
     found = [annotation.tumour_mask(point - 0.5, (1, 1))[0, 0] for point in points]
     np.testing.assert_array_equal(found, truth)
