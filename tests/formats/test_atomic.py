@@ -151,7 +151,7 @@ def test_an_empty_folder_may_be_filled(tmp_path: Path) -> None:
 
 
 def test_what_a_killed_run_left_is_cleared(tmp_path: Path) -> None:
-    (tmp_path / "data.lock").touch()
+    (tmp_path / "data.ucc-path.lock").touch()
     (tmp_path / "data.partial").mkdir()
     (tmp_path / "data.partial" / "half").touch()
     write_new(tmp_path / "data")

@@ -236,7 +236,7 @@ def test_files_that_are_cut_short_or_something_else_are_refused(tmp_path):
         data = path.read_bytes()
         for damaged in (b"", b"nothing of the kind", data[:6], data[: len(data) // 2], data[:-40]):
             path.write_bytes(damaged)
-            refusal(path)
+            assert path.name in refusal(path)
 
 
 def test_a_damaged_tile_is_refused(tmp_path):

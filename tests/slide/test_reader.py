@@ -422,7 +422,7 @@ def test_the_levels_of_a_real_slide_lie_on_each_other(shared_data: Path) -> None
     assert np.unravel_index(int(np.argmax(correlation)), correlation.shape) == (0, 0)
 
 
-def test_a_slide_that_its_scale_makes_larger_than_any_glass_is_refused_before_memory_fills(
+def test_a_slide_too_large_to_be_seen_whole_is_refused_before_memory_fills(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write_tiff(tmp_path / "s.tif", make_noise((65, 64)), mpp=10.0, levels=1)

@@ -53,8 +53,14 @@ def test_no_share_is_in_the_range_of_two_kinds() -> None:
 
 
 def test_kinds_that_touch_are_allowed() -> None:
-    check_thresholds(DEFAULT)
-    check_thresholds(dataclasses.replace(DEFAULT, mixture_above=0.2, mixture_below=0.8))
+    touching = dataclasses.replace(DEFAULT, mixture_above=0.2, mixture_below=0.8)
+    check_thresholds(touching)
+    assert [kind_of(share, touching) for share in (0.19, 0.21, 0.79, 0.81)] == [
+        "normal",
+        "mixture",
+        "mixture",
+        "metastases",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -12,14 +12,22 @@ import shapely
 from conftest import box
 from PIL import Image
 
-from ucc_path.errors import AnnotationError, DatasetError, OutputError, SettingsError, SlideError, TissueError
+from ucc_path.errors import (
+    AnnotationError,
+    DatasetError,
+    OutputError,
+    SettingsError,
+    SlideError,
+    TissueError,
+    WorkerError,
+)
 from ucc_path.formats import dataset_json, tiles_csv
 from ucc_path.formats.tiles_csv import TileRow
 from ucc_path.settings import TilingSettings, TissueSettings
 from ucc_path.slide import Slide
 from ucc_path.tiles import kind_of
 from ucc_path.workflows.events import Event, Failure, Notice, Progress
-from ucc_path.workflows.tile import TileReport, TileRequest, tile
+from ucc_path.workflows.tile import TileReport, TileRequest, _named, tile
 
 TILING = replace(TilingSettings(), tile_px=128, per_slide=4)
 TUMOUR = box(256, 256, 1200, 1800)
@@ -436,6 +444,20 @@ def test_a_slide_whose_name_cannot_be_written_is_refused(
 ) -> None:
     with pytest.raises(SlideError, match="rename the slide"):
         run(request_for(tmp_path, slides=(tmp_path / f"{name}.tif",)))
+
+
+def test_camelyon16_without_its_test_slides_is_said(
+    make_slide: Callable[..., Path], make_xml: Callable[..., Path], request_for: Callable[..., TileRequest]
+) -> None:
+    for name in ("tumor_001", "tumor_002"):
+        make_xml(make_slide(name), [TUMOUR])
+    events, report = run(request_for(make_slide("tumor_001").parent, split="camelyon16"))
+    assert sum(report.counts["test"].values()) == 0
+    assert [event.text for event in events if isinstance(event, Notice) and event.text.startswith("test got no slides")]
+
+
+def test_a_slide_whose_process_dies_is_named() -> None:
+    assert str(_named(WorkerError("its process was killed"), "case_1")) == "case_1: its process was killed"
 
 
 def test_patients_stay_together(

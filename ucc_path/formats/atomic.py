@@ -14,7 +14,7 @@ from ucc_path.errors import OutputError, UccPathError
 
 PARTIAL = ".partial"
 _REPLACED = ".replaced"
-_LOCK = ".lock"
+_LOCK = ".ucc-path.lock"  # a name that nobody else gives: it is written to and removed
 
 
 @contextmanager

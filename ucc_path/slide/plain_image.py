@@ -5,6 +5,7 @@ Such files cannot be read in parts, so the whole picture is held in memory; that
 
 from __future__ import annotations
 
+import struct
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -110,7 +111,8 @@ def _read_tiff(path: Path) -> tuple[NDArray[np.uint8], tuple[float, float] | Non
     with tifffile.TiffFile(path) as tiff:
         page: Any = tiff.pages[0] if len(tiff.pages) else None
         # First of all, for it is what happens most: of a slide that is cut short OpenSlide only says it is none.
-        if page is None or _data_end(page) > tiff.filehandle.size:
+        is_large = page is not None and page.imagewidth * page.imagelength > MAX_PX
+        if page is None or not _has_all_data(tiff, page) or (is_large and _has_lost_a_page(tiff)):
             raise SlideError(f"{path} is cut short, or damaged; copy or export it again")
         _refuse_above_limit(path, page.imagewidth, page.imagelength)
         if page.dtype != np.uint8 or page.samplesperpixel not in (1, 3, 4):
@@ -128,9 +130,18 @@ def _read_tiff(path: Path) -> tuple[NDArray[np.uint8], tuple[float, float] | Non
         return _on_white(Image.fromarray(np.ascontiguousarray(grey_or_colour))), _tiff_mpp(page)
 
 
-def _data_end(page: Any) -> int:
-    ends = (start + count for start, count in zip(page.dataoffsets, page.databytecounts, strict=True))
-    return max(map(int, ends), default=0)
+def _has_all_data(tiff: tifffile.TiffFile, page: Any) -> bool:
+    if len(page.dataoffsets) != len(page.databytecounts):
+        return False
+    ends = [start + count for start, count in zip(page.dataoffsets, page.databytecounts, strict=True)]
+    return bool(max(ends, default=0) <= tiff.filehandle.size)
+
+
+def _has_lost_a_page(tiff: tifffile.TiffFile) -> bool:
+    """Whether the last page found says that a further one begins where the file has ended."""
+    tiff.filehandle.seek(tiff.pages.next_page_offset or 0)
+    (next_page,) = struct.unpack(tiff.tiff.offsetformat, tiff.filehandle.read(tiff.tiff.offsetsize))
+    return bool(next_page > tiff.filehandle.size)
 
 
 def _tiff_mpp(page: Any) -> tuple[float, float] | None:

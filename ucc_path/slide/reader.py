@@ -29,7 +29,7 @@ from ucc_path.slide.plain_image import PlainImage
 from ucc_path.slide.scale import Scale, exact_downsamples, find_scale
 
 CACHE_BYTES = 64 * 2**20  # of decoded tiles, for each open slide
-MAX_THUMBNAIL_PX = 2**29  # 100,000 x 200,000 px of 0.25 um/px are 2**28 at 2 um/px
+MAX_THUMBNAIL_PX = 2**27  # 400 MB; a glass of 25 x 75 mm, all scanned, is 2**27 at 4 um/px and 2**25 at 8
 MAX_TILE_SIDE_PX = 2**14  # OpenSlide decodes a stored tile whole: 1 GB
 BLOCK_PX = 2048  # a large region is read in blocks whose source is about this wide
 FILTER_SUPPORT = 3  # source pixels that Lanczos looks at to each side, times the reduction
@@ -179,8 +179,8 @@ class Slide:
         grid = Grid.covering(self.size_l0, scale_l0)
         if grid.cols * grid.rows > MAX_THUMBNAIL_PX:
             raise SlideError(
-                f"{self.path} of {self.size_l0.width} x {self.size_l0.height} px at {self.mpp:.4g} um/px would be "
-                "larger than any glass; give its true scale with --slide-mpp"
+                f"{self.path} of {self.size_l0.width} x {self.size_l0.height} px at {self.mpp:.4g} um/px is too large "
+                f"to be seen whole at {mpp:g} um/px; give its true scale with --slide-mpp, or a coarser mpp in [tissue]"
             )
         return self.read_rectangle((0, 0), (grid.cols, grid.rows), scale_l0 * self.mpp)
 

@@ -69,7 +69,9 @@ def assign_by_table(slides: Collection[str], table: Mapping[str, str]) -> dict[s
     """The split of each slide as the user's table says; a patient in two splits is refused."""
     missing = sorted(set(slides) - set(table))
     if missing:
-        raise DatasetError(f"the split table does not name {few(missing)}; add a row for each slide")
+        raise DatasetError(
+            f"the split table does not name {few(missing)}; add a row for each slide, without its ending"
+        )
     chosen = {slide: table[slide] for slide in slides}
     home: dict[str, str] = {}
     for slide in sorted(slides):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ucc_path.engine.local import Workers
-from ucc_path.errors import DatasetError, OutputError, UccPathError
+from ucc_path.errors import DatasetError, OutputError, UccPathError, WorkerError
 from ucc_path.formats import dataset_json, png, tiles_csv
 from ucc_path.formats.atomic import replacing_folder
 from ucc_path.formats.tiles_csv import TileRow
@@ -82,7 +82,7 @@ def _survey(
     for job, found in workers.run(survey, jobs):
         if isinstance(found, UccPathError):
             if isinstance(found, OutputError) or len(jobs) == 1:
-                raise found
+                raise _named(found, job.name)
             failures.append(Failure(job.name, str(found)))
             yield failures[-1]
         else:
@@ -91,6 +91,11 @@ def _survey(
     if not surveys:
         raise DatasetError(f"none of the {len(sources)} slides could be used; nothing was written")
     return sorted(surveys, key=lambda found: found.name), sorted(failures, key=lambda failure: failure.item)
+
+
+def _named(err: UccPathError, name: str) -> UccPathError:
+    """The error, with the slide it is about: a process that died could not say what it was working on."""
+    return WorkerError(f"{name}: {err}") if isinstance(err, WorkerError) else err
 
 
 def _survey_job(request: TileRequest, work: Path, source: Source) -> SurveyJob:
@@ -157,7 +162,7 @@ def _cut(request: TileRequest, jobs: Sequence[CutJob], workers: Workers) -> Gene
     for job, result in workers.run(cut, jobs):
         if isinstance(result, UccPathError):
             if isinstance(result, OutputError) or len(request.slides) == 1:
-                raise result
+                raise _named(result, job.name)
             if job.name not in failures:
                 failures[job.name] = Failure(job.name, str(result))
                 yield failures[job.name]

@@ -44,10 +44,13 @@ def _assign(request: TileRequest, giving: Sequence[Survey]) -> dict[str, str]:
 
 
 def _empty_splits(request: TileRequest, splits: Mapping[str, str]) -> Iterator[Event]:
-    if request.split_csv or request.split == CAMELYON16:
+    if request.split_csv:
         return
-    empty = [split for split in parse_shares(request.split) if split not in splits.values()]
-    if empty:
+    named = SPLITS if request.split == CAMELYON16 else tuple(parse_shares(request.split))
+    empty = [split for split in named if split not in splits.values()]
+    if empty and request.split == CAMELYON16:
+        yield Notice(f"{' and '.join(empty)} got no slides; those of test are named test_*, the others divided")
+    elif empty:
         yield Notice(f"there are fewer slides or patients than splits: {' and '.join(empty)} got none")
 
 

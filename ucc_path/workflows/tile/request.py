@@ -15,7 +15,7 @@ from ucc_path.tiles.labelling import check_thresholds
 from ucc_path.tiles.quotas import Totals
 from ucc_path.tiles.splits import CAMELYON16, assign_by_table, parse_shares
 
-MIN_TISSUE_MPP, MAX_TISSUE_MPP = 2.0, 64.0  # finer fills the memory, coarser finds nothing
+MIN_TISSUE_MPP, MAX_TISSUE_MPP = 4.0, 64.0  # finer fills the memory, coarser finds nothing
 MAX_MARGIN_UM = 2000.0  # wider than any gap or pen, and the time it takes grows with it
 
 
