@@ -17,10 +17,14 @@ import shapely
 from numpy.typing import ArrayLike, NDArray
 from shapely.geometry.base import BaseGeometry
 
+from ucc_path.errors import AnnotationError
 from ucc_path.geometry import BoxL0, PointL0, SizeL0
 
 MIN_BAND_L0 = 64.0
 LARGEST_COORDINATE_L0 = 2.0**31
+MAX_CROSSINGS = 300_000  # of an outline with itself: about half a minute of repair
+NEIGHBOURS = 10  # sides that may lie close to one without crossing it
+TANGLE_SAMPLE = 500
 
 Edges: TypeAlias = NDArray[np.float64]  # (n, 4), columns x0, y0, x1, y1 in level-0 pixels
 Runs: TypeAlias = NDArray[np.int64]  # (n, 3), columns row, start, end (exclusive) in mask pixels
@@ -225,10 +229,29 @@ def _union(polygons: NDArray[np.object_]) -> BaseGeometry:
 def _repaired(outlines: Sequence[Outline]) -> tuple[NDArray[np.object_], int, int]:
     """Valid polygons, how many outlines had to be repaired, and how many have no area."""
     shapes = np.array([_shape(outline) for outline in outlines], dtype=np.object_)
+    for shape in shapes[shapely.get_num_coordinates(shapes) > TANGLE_SAMPLE]:  # even to look for crossings takes hours
+        _refuse_tangle(shape)
     broken = ~shapely.is_valid(shapes)
     shapes[broken] = shapely.make_valid(shapes[broken], method="structure", keep_collapsed=False)
     flat = shapely.area(shapes) == 0
     return _polygons(shapes[~flat]), int(np.sum(broken & ~flat)), int(np.sum(flat))
+
+
+def _refuse_tangle(shape: BaseGeometry) -> None:
+    """AnnotationError where an outline crosses itself so often that to repair it would take hours.
+
+    Counted on a sample of its sides, as pairs whose boxes overlap; along a drawn line only neighbours do.
+    """
+    points = shapely.get_coordinates(shape)
+    sides = shapely.linestrings(np.stack([points[:-1], points[1:]], axis=1))
+    tree, met, asked = shapely.STRtree(sides), 0, 0
+    for side in sides[:: max(1, len(sides) // TANGLE_SAMPLE)]:  # one at a time: a side may meet millions
+        met, asked = met + len(tree.query(side)), asked + 1
+        if met > MAX_CROSSINGS:
+            break
+    crossings = max(0.0, met / max(1, asked) - NEIGHBOURS) * len(sides) / 2
+    if crossings > MAX_CROSSINGS:
+        raise AnnotationError(f"an outline crosses itself about {crossings:,.0f} times; draw it anew")
 
 
 def _shape(outline: Outline) -> BaseGeometry:

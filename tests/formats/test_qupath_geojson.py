@@ -3,6 +3,7 @@
 import gzip
 import json
 
+import numpy as np
 import pytest
 
 from ucc_path.errors import AnnotationError
@@ -144,6 +145,11 @@ def test_coordinates_that_are_not_nested_as_in_geojson_are_refused(make_file, co
 def test_a_vertex_that_is_no_place_is_refused(make_file, bad):
     document = json.dumps(make_feature([SQUARE])).encode().replace(b"[100, 100]", b"[100, " + bad + b"]")
     refusal(make_file(document))
+
+
+def test_a_ring_that_crosses_itself_over_and_over_is_refused_at_once(make_file):
+    tangle = np.random.default_rng(0).integers(0, 2000, (3000, 2)).tolist()
+    assert "crosses itself about" in refusal(make_file(make_feature([[*tangle, tangle[0]]])))
 
 
 def test_an_unknown_geometry_is_refused(make_file):

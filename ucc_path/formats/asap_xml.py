@@ -157,7 +157,10 @@ class _Reader:
         rings: dict[str, list[Ring]] = {"tumour": [], "excluded": []}
         for group, ring in self._outlines:
             rings[meaning(self._path, "group", self._lineage(group), settings)].append(ring)
-        return from_polygons(rings["tumour"], rings["excluded"], without_area=self._without_area)
+        try:
+            return from_polygons(rings["tumour"], rings["excluded"], without_area=self._without_area)
+        except AnnotationError as err:
+            raise AnnotationError(f"{self._path}: {err}") from err
 
     def _lineage(self, group: str) -> list[str]:
         """A group, the group it is part of, and so on up; the `None` at the top is no group, and a circle is left."""

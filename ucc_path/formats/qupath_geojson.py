@@ -51,7 +51,10 @@ def read(path: Path, settings: AnnotationSettings = _AS_SHIPPED) -> Annotation:
             continue
         name = _class_name(where, feature.get("properties"))
         outlines[meaning(path, "class", [name, name.split(":")[0].strip()], settings)].extend(polygons)
-    return from_polygons(outlines["tumour"], outlines["excluded"], without_area=without_area)
+    try:
+        return from_polygons(outlines["tumour"], outlines["excluded"], without_area=without_area)
+    except AnnotationError as err:
+        raise AnnotationError(f"{path}: {err}") from err
 
 
 def _json(path: Path) -> Any:
