@@ -268,3 +268,10 @@ def test_of_a_million_edges_only_those_near_the_rows_are_looked_at():
     assert len(annotation._near(1000, 1512, 20_000)) < 1_000_000 / 5
     assert annotation.tumour_share((4000, 1000), (400, 500)) == pytest.approx(0.5)
     assert annotation.tumour_mask((4000, 1000), (400, 500)).sum() == 100_000
+
+
+def test_a_long_side_whose_box_holds_all_the_others_makes_no_tangle():
+    along = np.linspace(0, 1, 320_000)
+    curve = 20_000 * np.stack([along, along**2], axis=1)
+    ring = np.concatenate([curve[-1:], curve[:-1]])  # the chord comes first
+    assert from_polygons([ring]).area_l0 == pytest.approx(20_000**2 / 6, rel=1e-6)
