@@ -17,6 +17,7 @@ COMMANDS = {
     "demo": "The workflow on slides it makes itself, offline.",
     "doctor": "What is installed, what is missing, and how to mend it.",
     "tile": "Crop labelled tiles from slides and their annotations.",
+    "train": "Train a model on a data set's tiles.",
 }
 """In the order of use, with the line that `--help` shows; a command's module is imported only when it is called."""
 

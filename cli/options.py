@@ -11,7 +11,7 @@ import click
 
 from ucc_path.engine.local import usable_cores
 from ucc_path.formats import settings_toml
-from ucc_path.settings import TABLES
+from ucc_path.settings import PRESETS, TABLES, within_bounds
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -23,7 +23,7 @@ settings_file = click.option(
     "--settings",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE.toml",
-    help="Settings by table, [tiling] [tissue] [annotation]; a flag wins over the file.",
+    help=f"Settings by table, {' '.join(f'[{name}]' for name in TABLES)}; a flag wins over the file.",
 )
 workers = click.option(
     "--workers",
@@ -47,7 +47,9 @@ def setting(settings: type[Any], name: str, *flags: str, **extra: Any) -> Callab
     return click.option(*(flags or (f"--{name.replace('_', '-')}",)), name, default=None, **extra)
 
 
-def merged(table: str, file: Path | None, **flags: Any) -> Any:
-    """The settings of a table that are in force: defaults, then the file, then the flags that were given."""
-    base = (settings_toml.read(file) if file else {}).get(table, TABLES[table]())
-    return replace(base, **{name: value for name, value in flags.items() if value is not None})
+def merged(table: str, file: Path | None, *, preset: str = "", **flags: Any) -> Any:
+    """The settings of a table that are in force: defaults or preset, then the file, then the flags that were given."""
+    bases = PRESETS.get(preset, {})
+    base = (settings_toml.read(file, bases) if file else {}).get(table, bases.get(table) or TABLES[table]())
+    settings = replace(base, **{name: value for name, value in flags.items() if value is not None})
+    return within_bounds(settings, f"[{table}]")

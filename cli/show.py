@@ -67,18 +67,20 @@ class _LineScreen(_QuietScreen):
     def __init__(self) -> None:
         self._stage = ""
         self._began_s = self._said_s = 0.0
+        self._first = 0  # what was done before: a run may go on from there
 
     def update(self, progress: Progress) -> None:
         now = time.monotonic()
         if progress.stage != self._stage:
-            self._stage, self._began_s, self._said_s = progress.stage, now, now
+            self._stage, self._began_s, self._said_s, self._first = progress.stage, now, now, progress.done
         is_over = progress.done == progress.total
         if is_over or now - self._said_s >= LINE_EVERY_S:
             self._said_s = now
-            rate = progress.done / max(now - self._began_s, 1e-3)
-            left = "" if is_over or not progress.done else f", {(progress.total - progress.done) / rate:.0f} s left"
+            rate = (progress.done - self._first) / max(now - self._began_s, 1e-3)
+            left = "" if is_over or not rate else f", {(progress.total - progress.done) / rate:.0f} s left"
             text = f"{progress.stage}: {progress.done} of {progress.total} {progress.unit}"
-            self.say(f"{text} ({rate:.1f} {progress.unit}/s{left})")
+            note = f", {progress.note}" if progress.note else ""
+            self.say(f"{text} ({rate:.1f} {progress.unit}/s{left}){note}")
 
 
 class _BarScreen(_QuietScreen):
@@ -92,7 +94,15 @@ class _BarScreen(_QuietScreen):
         if self._bar is None or progress.stage != self._stage:
             self.close()
             self._stage = progress.stage
-            self._bar = tqdm(total=progress.total, desc=progress.stage, unit=f" {progress.unit}", file=sys.stderr)
+            self._bar = tqdm(
+                desc=progress.stage,
+                initial=progress.done,
+                total=progress.total,
+                unit=f" {progress.unit}",
+                dynamic_ncols=True,
+                file=sys.stderr,
+            )
+        self._bar.set_postfix_str(progress.note, refresh=False)
         self._bar.update(progress.done - self._bar.n)
 
     def say(self, text: str) -> None:

@@ -11,6 +11,10 @@ The map, in the order in which values flow; each room imports only from rooms ab
     coverage    how much of any place on a slide a mask covers
     tissue      a thumbnail becomes a tissue mask
     tiles       slide, annotation and tissue become labelled tiles; splits that never share a slide
+    bags        tiles become bags of patches, each with its label
+    model       the networks, and how they learn
+    features    patches and weights become features
+    clusters    features become clusters, and clusters classes with names
     report      pictures and pages, as arrays and strings
     formats     every file read or written, one module per format
     engine      where slides are worked on: processes of this machine

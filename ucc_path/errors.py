@@ -32,6 +32,18 @@ class DatasetError(UccPathError, ValueError):
     """A data set, or a table that describes one, is not usable."""
 
 
+class RunError(UccPathError, ValueError):
+    """A run of training cannot be used or continued."""
+
+
+class DivergedError(RunError):
+    """The loss of a run is no longer a number."""
+
+
+class ModelError(UccPathError, ValueError):
+    """A model file cannot be read or used."""
+
+
 class OutputError(UccPathError, OSError):
     """An output cannot be written: it exists, is not ours, or the disk refuses."""
 

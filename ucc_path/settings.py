@@ -17,9 +17,18 @@ from ucc_path.errors import SettingsError
 
 S = TypeVar("S")
 
+NORMS = ("none", "group", "batch")
+POOLINGS = ("kde", "average")
+SUPERVISIONS = ("ucc", "kind")
+MODELS = ("ucc", "unet", "supervised", "autoencoder")
+"""What can be trained; the first unless told otherwise."""
 
-def _setting(default: Any, help: str) -> Any:
-    return dataclasses.field(default=default, metadata={"help": help})
+
+def _setting(
+    default: Any, help: str, *, choices: tuple[str, ...] = (), low: float = -math.inf, high: float = math.inf
+) -> Any:
+    """A setting; of a list, each value must lie from `low` to `high`."""
+    return dataclasses.field(default=default, metadata={"help": help, "choices": choices, "low": low, "high": high})
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,27 +76,111 @@ class TilingSettings:
     seed: int = _setting(0, "seed of the random choice of tiles and splits")
 
 
-TABLES: dict[str, type[Any]] = {"tiling": TilingSettings, "tissue": TissueSettings, "annotation": AnnotationSettings}
+@dataclass(frozen=True, slots=True)
+class ModelSettings:
+    """The shape of the networks; the defaults are preset `fast`."""
+
+    patch_px: int = _setting(32, "side of a patch in pixels", low=4, high=4096)
+    channels: int = _setting(3, "colour channels of a patch", low=1, high=64)
+    width: int = _setting(
+        8, "filters of the first convolution; the blocks have 2, 4 and 8 times as many", low=1, high=1024
+    )
+    stem_stride: int = _setting(
+        2, "stride of the first convolution; 2 makes everything after it four times cheaper", low=1, high=8
+    )
+    norm: str = _setting("group", "norm before each activation; batch depends on the rest of the batch", choices=NORMS)
+    features: int = _setting(16, "features of a patch, J in the paper", low=1, high=4096)
+    pooling: str = _setting("kde", "how the features of a bag become one vector", choices=POOLINGS)
+    bins: int = _setting(11, "places on [0, 1] where a feature's density is sampled", low=2, high=1024)
+    sigma: float = _setting(0.1, "width of the Gaussian kernel", low=0.0001, high=100)
+    normalise: bool = _setting(False, "whether a feature's densities are divided by their sum")
+    hidden: tuple[int, ...] = _setting(
+        (384, 192), "units of the hidden layers that predict the count", low=1, high=65536
+    )
+    ucc_labels: tuple[int, ...] = _setting(
+        (1, 2), "the unique class counts told apart; one output each", low=1, high=1000
+    )
+    classes: int = _setting(2, "clusters that the patches are put into", low=2, high=255)
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingSettings:
+    """How a model is trained; the defaults are preset `fast`."""
+
+    supervision: str = _setting(
+        "ucc", "what the label of a tile is: its unique class count, or its kind", choices=SUPERVISIONS
+    )
+    learning_rate: float = _setting(1e-3, "step size of Adam", low=0, high=1)
+    steps: int = _setting(1500, "most training steps", low=1)
+    bag_size: int = _setting(32, "patches of a bag", low=1)
+    bags_per_step: int = _setting(20, "bags of a step, balanced over the labels; all processes together", low=1)
+    alpha: float = _setting(0.5, "weight of the label's loss against the decoder's; 1 is no decoder", low=0, high=1)
+    evaluate_every: int = _setting(50, "steps between evaluations on the validation tiles", low=1)
+    validation_bags: int = _setting(200, "bags of an evaluation, always the same ones", low=1)
+    patience: int = _setting(10, "evaluations without a better validation loss before training stops", low=1)
+    min_tissue: float = _setting(0.5, "share of a patch that must be tissue", low=0, high=1)
+    augment: bool = _setting(True, "whether patches are flipped, turned and shifted at random")
+    stain_jitter: float = _setting(0.1, "spread of the random change of each stain; 0 is none", low=0, high=1)
+    crop_px: int = _setting(192, "side of the crops that the Unet is trained on, in pixels", low=8)
+    save_every_s: float = _setting(30.0, "seconds between saved states that --resume goes on from", low=0)
+    seed: int = _setting(0, "seed of the first weights, the bags and their augmentation")
+
+
+TABLES: dict[str, type[Any]] = {
+    "tiling": TilingSettings,
+    "tissue": TissueSettings,
+    "annotation": AnnotationSettings,
+    "model": ModelSettings,
+    "training": TrainingSettings,
+}
 """The name of each stage's table in a settings file."""
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "fast": {"model": ModelSettings(), "training": TrainingSettings()},
+    "paper": {
+        "model": ModelSettings(width=16, stem_stride=1, norm="none", normalise=True),
+        "training": TrainingSettings(
+            learning_rate=1e-4, steps=200_000, evaluate_every=500, patience=20, stain_jitter=0.0
+        ),
+    },
+}
+"""Whole sets of settings for training; the first unless told otherwise. `paper` is the authors' architecture."""
 
 DEFAULT_SPLIT = "train=0.6,val=0.2,test=0.2"
 UNANNOTATED = ("error", "normal", "skip")
 """What a slide without an annotation may mean; the first unless told otherwise."""
 
 
-def from_table(settings: type[S], table: Mapping[str, Any], where: str) -> S:
-    """A settings value from a TOML table; `where` names the table in error messages."""
-    hints = get_type_hints(settings)
-    known = {field.name for field in dataclasses.fields(settings)}  # type: ignore[arg-type]
+def from_table(base: S, table: Mapping[str, Any], where: str) -> S:
+    """`base` with what a TOML table says; `where` names the table in error messages."""
+    hints = get_type_hints(type(base))
+    known = {field.name: field for field in dataclasses.fields(base)}  # type: ignore[arg-type]
     values: dict[str, Any] = {}
     for name, value in table.items():
         if name not in known:
             raise SettingsError(f"{where} has no setting {name!r}; it has: {', '.join(sorted(known))}")
         values[name] = _checked(value, hints[name], f"{where} {name}")
-    return settings(**values)
+    return within_bounds(dataclasses.replace(base, **values), where)  # type: ignore[type-var]
+
+
+def within_bounds(settings: S, where: str) -> S:
+    """The settings themselves; refuses a value that is no choice or beyond its bounds."""
+    for field in dataclasses.fields(settings):  # type: ignore[arg-type]
+        value, bounds = getattr(settings, field.name), field.metadata
+        if bounds["choices"] and value not in bounds["choices"]:
+            raise SettingsError(f"{where} {field.name} is {value!r}; it can be {', '.join(bounds['choices'])}")
+        for number in value if isinstance(value, tuple) else (value,):
+            if isinstance(number, (int, float)) and not bounds["low"] <= number <= bounds["high"]:
+                wanted = f"from {bounds['low']:g} to {bounds['high']:g}"
+                if bounds["high"] == math.inf:
+                    wanted = f"{bounds['low']:g} or more"
+                raise SettingsError(f"{where} {field.name} is {str(number)[:20]}; give {wanted}")
+    return settings
 
 
 def _checked(value: Any, hint: Any, where: str) -> Any:
+    if hint in (bool, str) and type(value) is hint:
+        return value
     if hint is int and isinstance(value, int) and not isinstance(value, bool):
         return value
     if hint is float and isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -99,6 +192,8 @@ def _checked(value: Any, hint: Any, where: str) -> Any:
     if hint == tuple[int, ...] and isinstance(value, (list, tuple)) and all(type(v) is int for v in value):
         return tuple(value)
     wanted = {
+        bool: "true or false",
+        str: "a string",
         int: "a whole number",
         tuple[str, ...]: "a list of strings",
         tuple[int, ...]: "a list of whole numbers",

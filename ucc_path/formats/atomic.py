@@ -36,25 +36,35 @@ def replacing_folder(path: Path, *, marker: str, overwrite: bool) -> Iterator[Pa
 
     What a killed run left behind is cleared, and two runs at once into one folder are refused.
     """
-    path = Path(os.path.realpath(path))  # where a link leads to: the folder there is replaced, not the link
+    if Path(os.path.realpath(path)).is_mount():
+        raise OutputError(f"{path} is a disk of its own, which cannot be replaced; choose a folder in it with -o")
+    with locked_folder(path) as path:
+        partial = _beside(path, PARTIAL)
+        try:
+            _recover(path)
+            _refuse_existing(path, marker, overwrite)
+            shutil.rmtree(partial, ignore_errors=True)
+            partial.mkdir()
+            yield partial
+            _swap(partial, path)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+
+
+@contextmanager
+def locked_folder(path: Path) -> Iterator[Path]:
+    """The folder that `path` leads to, there or not, for this run alone: another run into it is refused meanwhile."""
+    path = Path(os.path.realpath(path))  # where a link leads to: the folder there is meant, not the link
     with explaining(path):
         if path.is_symlink():  # still
             raise OutputError(f"{path} is a link that leads to itself; choose another folder with -o")
-        if path.is_mount():
-            raise OutputError(f"{path} is a disk of its own, which cannot be replaced; choose a folder in it with -o")
-        partial, lock = _beside(path, PARTIAL), _beside(path, _LOCK)
         path.parent.mkdir(parents=True, exist_ok=True)
+        lock = path / _LOCK if path.is_mount() else _beside(path, _LOCK)
         with lock.open("w") as locked:
             _take(lock, locked.fileno(), path)
             try:
-                _recover(path)
-                _refuse_existing(path, marker, overwrite)
-                shutil.rmtree(partial, ignore_errors=True)
-                partial.mkdir()
-                yield partial
-                _swap(partial, path)
+                yield path
             finally:
-                shutil.rmtree(partial, ignore_errors=True)
                 lock.unlink(missing_ok=True)
 
 

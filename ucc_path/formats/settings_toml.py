@@ -1,14 +1,16 @@
-"""A settings file: TOML with one table a stage, `[tiling]`, `[tissue]`, `[annotation]`, whose keys are its fields.
+"""A settings file: TOML with one table a stage, such as `[tiling]` or `[training]`, whose keys are its settings.
 
     [tissue]
     min_area_um2 = 20000
 
-What is not named keeps its default. An unknown table or key is refused, so that a misspelt one is never ignored.
+What is not named keeps its default, or its preset. An unknown table or key is refused, so that a misspelt one is never
+ignored.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +23,8 @@ else:
     import tomli as tomllib
 
 
-def read(path: Path) -> dict[str, Any]:
-    """The settings value of each table there is, by the name of the table."""
+def read(path: Path, preset: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The settings value of each table there is, by the name of the table; what it does not name is the preset's."""
     try:
         with path.open("rb") as file:
             tables = tomllib.load(file)
@@ -33,8 +35,9 @@ def read(path: Path) -> dict[str, Any]:
     unknown = sorted(set(tables) - set(TABLES))
     if unknown:
         raise SettingsError(f"{path} has a table or key {unknown[0]!r}; the tables are {', '.join(TABLES)}")
+    bases = {name: settings() for name, settings in TABLES.items()} | dict(preset or {})
     return {
-        name: from_table(TABLES[name], _table(table, path, name), f"{path} [{name}]") for name, table in tables.items()
+        name: from_table(bases[name], _table(table, path, name), f"{path} [{name}]") for name, table in tables.items()
     }
 
 

@@ -14,6 +14,7 @@ class Progress:
     done: int
     total: int
     unit: str
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)

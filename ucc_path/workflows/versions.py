@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 import ucc_path
 
-# What decodes and draws: another version may give other bytes.
+# What decodes, draws and computes: another version may give other bytes.
 PACKAGES = (
     "imagecodecs",
     "isal",
@@ -15,9 +15,12 @@ PACKAGES = (
     "openslide-bin",
     "openslide-python",
     "pillow",
+    "safetensors",
+    "scikit-learn",
     "scipy",
     "shapely",
     "tifffile",
+    "torch",
 )
 
 

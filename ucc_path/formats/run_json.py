@@ -1,0 +1,63 @@
+"""`run.json`: how a run of training came about.
+
+    format            "ucc-path run"
+    version           1
+    model             ucc, unet, supervised or autoencoder
+    settings          {model, training, tissue}: everything in force that the weights depend on
+    data              {path, tiles, left_out}: the data set, its tiles by split and label, and why others were left out
+    device            where it was trained, such as cpu or cuda:0
+    processes         how many worked together
+    parameters        how many numbers the network has
+    versions          of ucc-path, of Python and of the packages that decode and compute
+    begun             when, in UTC, as ISO 8601
+    resumed_at_step   the step from which the run was last continued; null if it never was
+    finished          whether training came to its end
+    steps             how many were done
+    best_step         the step whose weights were kept
+    stopped           "early" or "steps": what ended training; null while it runs
+    converged         whether the model does better than guessing
+    seconds           how long training took
+    bags_per_s        bags learnt from in a second
+    waiting_share     share of the time in which the device waited for data
+
+Written at the start, and again at the end with what is known only then.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ucc_path.errors import RunError
+from ucc_path.formats.atomic import replacing
+
+NAME = "run.json"
+FORMAT = "ucc-path run"
+VERSION = 1
+
+
+def write(run: Path, record: Mapping[str, Any]) -> None:
+    text = json.dumps({"format": FORMAT, "version": VERSION, **record}, indent=2, ensure_ascii=False)
+    with replacing(run / NAME) as partial:
+        # A path need not be text: its odd bytes become \\udcXX, which JSON reads back as they were.
+        partial.write_text(text + "\n", encoding="utf-8", errors="backslashreplace")
+
+
+def read(run: Path) -> dict[str, Any]:
+    path = run / NAME
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as err:
+        raise RunError(f"{path} cannot be read ({err.strerror}); {run} is not a run of training") from err
+    except (ValueError, RecursionError) as err:
+        raise RunError(f"{path} is not JSON ({err}); start the run anew with --overwrite") from err
+    if not isinstance(record, dict) or record.get("format") != FORMAT:
+        raise RunError(f"{path} does not describe a run of ucc-path; make one with ucc-path train")
+    if record.get("version") != VERSION:
+        raise RunError(
+            f"{path} is of version {record.get('version')!r}, this program reads {VERSION}; "
+            "start the run anew with --overwrite"
+        )
+    return record

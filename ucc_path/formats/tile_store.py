@@ -1,0 +1,174 @@
+"""The tiles of a data set, unpacked once into NumPy arrays that training maps into memory.
+
+    SPLIT_images.npy    uint8 (tiles, side, side, 3), red green blue
+    SPLIT_masks.npy     bool (tiles, side, side), True = tumour; absent where masks are not asked for
+    SPLIT_tissue.npy    bool (tiles, cells, cells), cells of a quarter patch
+
+One row a tile, in the order in which the tiles were given; SPLIT is train, val or test. The images get their final name
+last: where they stand, the store of the split is whole. The caller remembers which tiles and settings it is of. In
+memory there are three tiles for each core, however many there are on disk.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import imagecodecs
+import numpy as np
+from numpy.typing import NDArray
+
+from ucc_path.bags import TileSet, cell_px, tissue_cells
+from ucc_path.errors import DatasetError
+from ucc_path.formats import png, tiles_csv
+from ucc_path.formats.atomic import explaining, replacing
+from ucc_path.formats.tiles_csv import TileRow
+from ucc_path.settings import TissueSettings
+
+_SAME_MPP = 0.01  # slides of one scanner differ by less
+_LOOK_AHEAD = 2  # tiles handed out for each core: one at work, one ready
+
+Array = NDArray[Any]
+
+
+def common_scale(rows: Sequence[TileRow]) -> tuple[int, float]:
+    """The side (px) and the mpp of all tiles; one model cannot learn from several."""
+    if not rows:
+        raise DatasetError("the data set has no tiles for this; make it anew with ucc-path tile from more slides")
+    first = rows[0]
+    for row in rows:
+        if row.tile_px != first.tile_px or not math.isclose(row.mpp, first.mpp, rel_tol=_SAME_MPP):
+            raise DatasetError(
+                f"the tiles are not alike: {first.tile_id} has {first.tile_px} px at {first.mpp:g} um/px, "
+                f"{row.tile_id} has {row.tile_px} px at {row.mpp:g} um/px; "
+                "make the data set anew with ucc-path tile and one --mpp"
+            )
+    return first.tile_px, first.mpp
+
+
+def write(
+    folder: Path,
+    dataset: Path,
+    rows: Sequence[TileRow],
+    *,
+    split: str,
+    patch_px: int,
+    tissue: TissueSettings,
+    with_masks: bool,
+) -> Iterator[int]:
+    """Unpacks the tiles `rows` of a data set into `folder`, in place of what is there; yields how many are done."""
+    side, mpp = common_scale(rows)
+    cells = side // cell_px(patch_px)
+    arrays: dict[str, tuple[tuple[int, ...], type[np.generic]]] = {
+        "images": ((side, side, 3), np.uint8),  # first in, last out: renamed after the others
+        "masks": ((side, side), np.bool_),
+        "tissue": ((cells, cells), np.bool_),
+    }
+    with explaining(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in arrays:
+            _path(folder, split, name).unlink(missing_ok=True)
+    if not with_masks:
+        del arrays["masks"]
+
+    def unpacked(row: TileRow) -> dict[str, Array]:
+        image = _decoded(tiles_csv.image_path(dataset, row), (side, side, 3), "an RGB picture")
+        found = {"images": image, "tissue": tissue_cells(image, mpp, patch_px, tissue)}
+        if with_masks:
+            found["masks"] = _decoded(tiles_csv.mask_path(dataset, row), (side, side), "a grey mask") != 0
+        return found
+
+    with ExitStack() as stack:
+        files = {}
+        for name, (shape, dtype) in arrays.items():
+            partial = stack.enter_context(replacing(_path(folder, split, name)))
+            files[name] = stack.enter_context(partial.open("wb"))
+            _write_header(files[name], (len(rows), *shape), dtype)
+        for done, tile in enumerate(_in_order(unpacked, rows), start=1):
+            # Not through a memory map: on a full disk that ends the process instead of raising an error.
+            for name, file in files.items():
+                with explaining(_path(folder, split, name)):
+                    file.write(np.ascontiguousarray(tile[name]).data)
+            yield done
+
+
+def is_whole(folder: Path, split: str) -> bool:
+    """Whether the tiles of a split have been unpacked to the last."""
+    return _path(folder, split, "images").is_file()
+
+
+def read(folder: Path, split: str, labels: NDArray[np.int64] | None = None) -> TileSet:
+    """The tiles of a split, mapped into memory; `labels` are those of the rows they were made of, -1 if not given."""
+    images, tissue = (_mapped(_path(folder, split, name)) for name in ("images", "tissue"))
+    masks = _mapped(_path(folder, split, "masks")) if _path(folder, split, "masks").exists() else None
+    if labels is None:
+        labels = np.full(len(images), -1, np.int64)
+    lengths = {len(array) for array in (images, tissue, masks, labels) if array is not None}
+    if len(lengths) > 1:
+        raise DatasetError(
+            f"{folder} holds {len(images)} {split} tiles, not {len(labels)} or not all of each; "
+            "remove it and run the command again"
+        )
+    return TileSet(images, masks, tissue, labels)
+
+
+def _path(folder: Path, split: str, name: str) -> Path:
+    return folder / f"{split}_{name}.npy"
+
+
+def _write_header(file: BinaryIO, shape: tuple[int, ...], dtype: type[np.generic]) -> None:
+    descr = np.lib.format.dtype_to_descr(np.dtype(dtype))
+    np.lib.format.write_array_header_1_0(file, {"descr": descr, "fortran_order": False, "shape": shape})
+
+
+def _mapped(path: Path) -> Array:
+    try:
+        array: Array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError) as err:
+        raise DatasetError(
+            f"{path} cannot be read ({getattr(err, 'strerror', None) or err}); "
+            f"remove {path.parent} and run the command again"
+        ) from err
+    return array
+
+
+def _decoded(path: Path, shape: tuple[int, ...], wanted: str) -> NDArray[np.uint8]:
+    """The pixels of a PNG that must be of this shape; one of another shape is refused before it takes memory."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError as err:
+        raise DatasetError(f"{path} is missing; make the data set anew with ucc-path tile") from err
+    except OSError as err:
+        raise DatasetError(f"{path} cannot be read ({err.strerror}); check the file and the disk") from err
+    if not data.startswith(png.SIGNATURE):
+        raise DatasetError(f"{path} is not a PNG; make the data set anew with ucc-path tile")
+    pixels = np.empty(shape, np.uint8)
+    try:
+        imagecodecs.png_decode(data, out=pixels)
+    except ValueError as err:
+        raise DatasetError(
+            f"{path} is not {wanted} of {shape[1]} x {shape[0]} px, 8 bits a channel; "
+            "make the data set anew with ucc-path tile"
+        ) from err
+    except imagecodecs.PngError as err:
+        raise DatasetError(f"{path} is damaged ({err}); make the data set anew with ucc-path tile") from err
+    return pixels
+
+
+def _in_order(work: Callable[[TileRow], dict[str, Array]], rows: Sequence[TileRow]) -> Iterator[dict[str, Array]]:
+    """The results in the order of the rows; threads, for decoders let go of the interpreter while they work."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    pending: deque[Future[dict[str, Array]]] = deque()
+    with ThreadPoolExecutor(cores) as pool:
+        for row in rows:
+            pending.append(pool.submit(work, row))
+            if len(pending) > cores * _LOOK_AHEAD:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()

@@ -1,0 +1,7 @@
+"""The networks: the unique class count model, its parts, and what it is compared with; how they learn."""
+
+from ucc_path.model.pooling import AveragePooling, KernelDensity
+from ucc_path.model.ucc import UCC, Autoencoder, PatchClassifier
+from ucc_path.model.unet import Unet
+
+__all__ = ["UCC", "Autoencoder", "AveragePooling", "KernelDensity", "PatchClassifier", "Unet"]

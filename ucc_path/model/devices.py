@@ -1,0 +1,96 @@
+"""Where a network runs: the device, the precision, and the processes that train it together."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+
+import torch
+from torch import Tensor, distributed
+
+from ucc_path.errors import SettingsError
+
+# Reading the tiles of a large data set is waited for by all processes.
+_LONGEST_WAIT = timedelta(hours=4)
+
+
+def choose_device(name: str, local_rank: int = 0) -> torch.device:
+    """The device called `auto`, `cpu`, `cuda` or `cuda:N`; refuses one that is not there."""
+    try:
+        device = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name)
+    except RuntimeError:
+        raise SettingsError(f"--device {name} is no device; it can be auto, cpu, cuda or cuda:N") from None
+    if device.type not in ("cpu", "cuda"):
+        raise SettingsError(f"--device {name} is not supported; it can be auto, cpu, cuda or cuda:N")
+    if device.type == "cuda":
+        there = torch.cuda.device_count()
+        index = local_rank if device.index is None else device.index
+        if index >= there:
+            raise SettingsError(f"--device {name}: there are {there} GPUs that torch can use; see ucc-path doctor")
+        return torch.device("cuda", index)
+    return device
+
+
+def mixed_precision(device: torch.device) -> AbstractContextManager[None]:
+    """bfloat16 where a GPU computes in it, otherwise float32: a CPU emulates it, at an eighth of the speed."""
+    is_quick = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
+    return torch.autocast(device.type, torch.bfloat16, enabled=is_quick)
+
+
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """This process among those that train together; alone unless torchrun started several."""
+
+    rank: int = 0
+    world: int = 1
+    local_rank: int = 0
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this is the process that writes and speaks."""
+        return self.rank == 0
+
+    def part(self, count: int) -> slice:
+        """This process's share of `count` bags; all shares are equal."""
+        share = count // self.world
+        return slice(self.rank * share, (self.rank + 1) * share)
+
+    def summed(self, values: Tensor) -> Tensor:
+        """The sum over all processes."""
+        if self.world > 1:
+            values = values.clone()
+            distributed.all_reduce(values)
+        return values
+
+    def any(self, flag: bool, device: torch.device) -> bool:
+        """Whether the flag is up in any process, so that all of them act on it at the same step."""
+        return flag if self.world == 1 else bool(self.summed(torch.tensor(float(flag), device=device)) > 0)
+
+    def wait(self) -> None:
+        """Until all processes are here."""
+        if self.world > 1:
+            distributed.barrier()
+
+
+ALONE = Ranks()
+
+
+@contextmanager
+def joined(device_name: str) -> Iterator[tuple[Ranks, torch.device]]:
+    """This process, joined with the others that torchrun started, and its device."""
+    world = int(os.environ.get("WORLD_SIZE", "1"))
+    if world == 1:
+        yield ALONE, choose_device(device_name)
+        return
+    ranks = Ranks(int(os.environ["RANK"]), world, int(os.environ["LOCAL_RANK"]))
+    device = choose_device(device_name, ranks.local_rank)
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    distributed.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=_LONGEST_WAIT)
+    try:
+        yield ranks, device
+    finally:
+        distributed.destroy_process_group()

@@ -1,0 +1,88 @@
+"""Which network a model is, what it is taught by, and a trained one put together from its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from ucc_path.errors import ModelError, SettingsError
+from ucc_path.model.blocks import REDUCTION
+from ucc_path.model.card import ModelCard
+from ucc_path.model.losses import count_losses, mask_losses, patch_losses, reconstruction_losses
+from ucc_path.model.preparing import Preparation
+from ucc_path.model.training import LossesOf
+from ucc_path.model.ucc import UCC, Autoencoder, PatchClassifier
+from ucc_path.model.unet import Unet
+from ucc_path.settings import ModelSettings
+
+LOSSES: Mapping[str, LossesOf] = {
+    "ucc": count_losses,
+    "unet": mask_losses,
+    "supervised": patch_losses,
+    "autoencoder": reconstruction_losses,
+}
+LEARNS_FROM_MASKS = ("unet", "supervised")
+CLUSTERED = ("ucc", "autoencoder")
+"""Models whose classes are clusters of their features."""
+
+CENTROIDS = "centroids"
+NETWORK = "network."
+
+
+def build(model: str, settings: ModelSettings, *, outputs: int, alpha: float) -> nn.Module:
+    """A network with its first weights; `outputs` are the labels that a UCC model tells apart."""
+    if model == "ucc":
+        return UCC(settings, outputs=outputs, with_decoder=alpha < 1)
+    if model == "unet":
+        return Unet(settings)
+    return PatchClassifier(settings) if model == "supervised" else Autoencoder(settings)
+
+
+def check_shape(settings: ModelSettings) -> None:
+    """SettingsError where the parts of a network would not fit together."""
+    multiple = REDUCTION * settings.stem_stride
+    if settings.patch_px % multiple:
+        raise SettingsError(
+            f"patch_px is {settings.patch_px}; with stem_stride {settings.stem_stride} give a multiple of {multiple}"
+        )
+    if len(settings.ucc_labels) < 2 or sorted(set(settings.ucc_labels)) != list(settings.ucc_labels):
+        raise SettingsError(
+            f"ucc_labels is {list(settings.ucc_labels)}; give two or more counts, rising, such as [1, 2]"
+        )
+    if len(settings.hidden) > 16:
+        raise SettingsError(f"hidden has {len(settings.hidden)} layers; give 16 or fewer")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrainedModel:
+    """A network ready for use, and what is known of it."""
+
+    card: ModelCard
+    network: nn.Module
+    preparation: Preparation
+    centroids: Tensor | None  # (classes, features); None where the network itself names the class
+
+
+def assemble(card: ModelCard, tensors: Mapping[str, Tensor], device: torch.device) -> TrainedModel:
+    """The model that a card and its tensors describe; ModelError where they do not belong together.
+
+    Shapes are compared before anything of the size that the card claims is made.
+    """
+    check_shape(card.settings)
+    with torch.device("meta"):
+        network = build(card.model, card.settings, outputs=len(card.labels), alpha=card.alpha)
+    wanted = {NETWORK + name: value.shape for name, value in network.state_dict().items()}
+    if card.model in CLUSTERED:
+        wanted[CENTROIDS] = torch.Size((card.settings.classes, card.settings.features))
+    for name in sorted(wanted.keys() | tensors.keys()):
+        if name not in wanted or name not in tensors or tensors[name].shape != wanted[name]:
+            raise ModelError(
+                f"the model's weights do not fit its description ({name}); train it again, or get a whole copy"
+            )
+    network.to_empty(device=device)
+    network.load_state_dict({name: tensors[NETWORK + name] for name in network.state_dict()})
+    network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return TrainedModel(card, network.eval(), Preparation(card.mean, card.std).to(device), tensors.get(CENTROIDS))

@@ -1,0 +1,135 @@
+"""The UCC model: patches become features, a bag's features become distributions, and those its unique class count.
+
+Beside the count, a decoder draws the patches again from their features, so that features keep what patches look like.
+The networks it is compared with are made of the same two halves.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from torch import Tensor, nn
+
+from ucc_path.model.blocks import REDUCTION, WideBlock, initialise, norm_layer
+from ucc_path.model.pooling import AveragePooling, KernelDensity
+from ucc_path.settings import ModelSettings
+
+
+class Extractor(nn.Module):
+    """A patch becomes `features` numbers in (0, 1)."""
+
+    def __init__(self, settings: ModelSettings) -> None:
+        super().__init__()
+        width, norm = settings.width, settings.norm
+        self.layers = nn.Sequential(
+            nn.Conv2d(settings.channels, width, 3, stride=settings.stem_stride, padding=1),
+            WideBlock(width, 2 * width, norm=norm),
+            WideBlock(2 * width, 4 * width, stride=2, norm=norm),
+            WideBlock(4 * width, 8 * width, stride=2, norm=norm),
+            norm_layer(norm, 8 * width),
+            nn.ReLU(),
+            nn.Flatten(),
+            nn.Linear(8 * width * _inner_side(settings) ** 2, settings.features, bias=False),
+            nn.Sigmoid(),
+        )
+
+    def forward(self, patches: Tensor) -> Tensor:
+        """(n, channels, patch_px, patch_px) -> (n, features)."""
+        features: Tensor = self.layers(patches)
+        return features
+
+
+class Decoder(nn.Module):
+    """The extractor's mirror: features become a patch."""
+
+    def __init__(self, settings: ModelSettings) -> None:
+        super().__init__()
+        width, norm, side = settings.width, settings.norm, _inner_side(settings)
+        self.layers = nn.Sequential(
+            nn.Linear(settings.features, 8 * width * side**2),
+            nn.Unflatten(1, (8 * width, side, side)),
+            WideBlock(8 * width, 4 * width, upsample=True, norm=norm),
+            WideBlock(4 * width, 2 * width, upsample=True, norm=norm),
+            WideBlock(2 * width, width, norm=norm),
+            norm_layer(norm, width),
+            nn.ReLU(),
+            nn.Upsample(scale_factor=settings.stem_stride, mode="nearest"),
+            nn.Conv2d(width, settings.channels, 3, padding=1),
+        )
+
+    def forward(self, features: Tensor) -> Tensor:
+        """(n, features) -> (n, channels, patch_px, patch_px)."""
+        patches: Tensor = self.layers(features)
+        return patches
+
+
+def _inner_side(settings: ModelSettings) -> int:
+    return settings.patch_px // (REDUCTION * settings.stem_stride)
+
+
+def _in_bags(values: Tensor, bags: Tensor) -> Tensor:
+    """(bags * instances, ...) -> (bags, instances, ...), as `bags` is."""
+    return values.reshape(*bags.shape[:2], *values.shape[1:])
+
+
+class UCC(nn.Module):
+    """Bags of patches become the logits of their unique class count, and the patches drawn again.
+
+    There is an output for each of `settings.ucc_labels`, or as many as `outputs` says. Without a decoder (alpha 1 in
+    the paper) the second value is None.
+    """
+
+    def __init__(
+        self, settings: ModelSettings = ModelSettings(), *, outputs: int | None = None, with_decoder: bool = True
+    ) -> None:
+        super().__init__()
+        self.extractor = Extractor(settings)
+        self.pooling: KernelDensity | AveragePooling = (
+            KernelDensity(settings.bins, settings.sigma, settings.normalise)
+            if settings.pooling == "kde"
+            else AveragePooling()
+        )
+        widths = (self.pooling.width(settings.features), *settings.hidden)
+        hidden = [layer for a, b in pairwise(widths) for layer in (nn.Linear(a, b), nn.ReLU())]
+        self.head = nn.Sequential(*hidden, nn.Linear(widths[-1], outputs or len(settings.ucc_labels)))
+        self.decoder = Decoder(settings) if with_decoder else None
+        initialise(self)
+
+    def forward(self, bags: Tensor) -> tuple[Tensor, Tensor | None]:
+        """(bags, instances, channels, side, side) -> logits (bags, outputs), patches of the shape of `bags`."""
+        features = self.extractor(bags.flatten(0, 1))  # -> (bags * instances, features)
+        logits = self.count(_in_bags(features, bags))
+        return logits, _in_bags(self.decoder(features), bags) if self.decoder else None
+
+    def count(self, features: Tensor) -> Tensor:
+        """The logits of bags whose features are known: (bags, instances, features) -> (bags, outputs)."""
+        logits: Tensor = self.head(self.pooling(features))
+        return logits
+
+
+class Autoencoder(nn.Module):
+    """Extractor and decoder alone: features from what patches look like, without any label."""
+
+    def __init__(self, settings: ModelSettings = ModelSettings()) -> None:
+        super().__init__()
+        self.extractor = Extractor(settings)
+        self.decoder = Decoder(settings)
+        initialise(self)
+
+    def forward(self, bags: Tensor) -> Tensor:
+        """(bags, instances, channels, side, side) -> the same, drawn again."""
+        return _in_bags(self.decoder(self.extractor(bags.flatten(0, 1))), bags)
+
+
+class PatchClassifier(nn.Module):
+    """The fully supervised counterpart: the same extractor, and the class of every single patch."""
+
+    def __init__(self, settings: ModelSettings = ModelSettings()) -> None:
+        super().__init__()
+        self.extractor = Extractor(settings)
+        self.head = nn.Linear(settings.features, settings.classes)
+        initialise(self)
+
+    def forward(self, bags: Tensor) -> Tensor:
+        """(bags, instances, channels, side, side) -> logits (bags, instances, classes)."""
+        return _in_bags(self.head(self.extractor(bags.flatten(0, 1))), bags)

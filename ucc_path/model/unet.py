@@ -1,0 +1,46 @@
+"""The fully supervised baseline: a Unet of the same blocks, trained on masks."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ucc_path.model.blocks import REDUCTION, WideBlock, initialise, norm_layer
+from ucc_path.settings import ModelSettings
+
+
+def unet_multiple(settings: ModelSettings) -> int:
+    """What the side of a picture must be a multiple of."""
+    return REDUCTION * settings.stem_stride
+
+
+class Unet(nn.Module):
+    """A tile becomes the logit of tumour at each of its pixels."""
+
+    def __init__(self, settings: ModelSettings = ModelSettings()) -> None:
+        super().__init__()
+        width, norm = settings.width, settings.norm
+        self.stem_stride = settings.stem_stride
+        self.stem = nn.Conv2d(settings.channels, width, 3, stride=settings.stem_stride, padding=1)
+        self.down1 = WideBlock(width, 2 * width, norm=norm)
+        self.down2 = WideBlock(2 * width, 4 * width, stride=2, norm=norm)
+        self.down3 = WideBlock(4 * width, 8 * width, stride=2, norm=norm)
+        self.up2 = WideBlock(8 * width, 4 * width, upsample=True, norm=norm)
+        self.up1 = WideBlock(2 * 4 * width, 2 * width, upsample=True, norm=norm)
+        self.last = WideBlock(2 * 2 * width, width, norm=norm)
+        self.norm = norm_layer(norm, width)
+        self.logit = nn.Conv2d(width, 1, 1)
+        initialise(self)
+
+    def forward(self, tiles: Tensor) -> Tensor:
+        """(n, channels, side, side) -> (n, side, side); the side is a multiple of `unet_multiple`."""
+        full = self.down1(self.stem(tiles))
+        half = self.down2(full)
+        x = self.up2(self.down3(half))
+        x = self.up1(torch.cat([x, half], dim=1))
+        x = self.last(torch.cat([x, full], dim=1))
+        logits: Tensor = self.logit(functional.relu(self.norm(x)))
+        if self.stem_stride > 1:
+            logits = functional.interpolate(logits, scale_factor=self.stem_stride, mode="bilinear")
+        return logits.squeeze(1)

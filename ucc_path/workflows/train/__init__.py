@@ -1,0 +1,170 @@
+"""A data set becomes a trained model: the work of `ucc-path train`.
+
+The tiles are read once into memory-mapped files; bags are drawn from them and learnt from until the validation loss
+falls no more; the features of the best weights are clustered, the clusters named, and the model written. Whatever
+happens on the way, the run can go on from its last saved state, to the very same model.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ucc_path.clusters import CLASSES, Clusters
+from ucc_path.formats import metrics_csv, model_safetensors, png, run_json
+from ucc_path.formats.metrics_csv import MetricsRow
+from ucc_path.model.card import ModelCard
+from ucc_path.model.devices import Ranks, joined
+from ucc_path.model.recipes import CENTROIDS, CLUSTERED, NETWORK
+from ucc_path.workflows.events import Event, Notice, Step
+from ucc_path.workflows.train.batches import bag_sampler
+from ucc_path.workflows.train.data import choose_rows, read_tiles, tile_set
+from ucc_path.workflows.train.learning import INTERRUPTED, Job, Lesson, Pace, learn, prepare
+from ucc_path.workflows.train.outcome import find_clusters, judge, loss_picture
+from ucc_path.workflows.train.record import first_record, identity_of, last_record
+from ucc_path.workflows.train.request import TrainRequest, checked
+from ucc_path.workflows.train.run_folder import LOSS_PICTURE, RESUME, Run, clear, opened
+
+__all__ = ["TrainReport", "TrainRequest", "train"]
+
+
+@dataclass(frozen=True, slots=True)
+class TrainReport:
+    """What came of it."""
+
+    run: Path
+    step: int
+    pace: Pace | None = None  # None where the run was finished before
+    kept: MetricsRow | None = None  # the evaluation of the weights that were kept
+    classes: tuple[str, ...] = ()
+    advice: str = ""  # where nothing was learnt
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether the run was told to stop, and can go on."""
+        return self.pace is not None and self.pace.stopped == INTERRUPTED
+
+
+def train(
+    request: TrainRequest, should_stop: Callable[[], bool] = lambda: False
+) -> Generator[Event, None, TrainReport | None]:
+    """Trains a model; None in the processes that only help the first one.
+
+    `should_stop` is asked after every step; once it says so the state is saved and the run can go on later.
+    """
+    with joined(request.device) as (ranks, device):
+        if ranks.is_first:
+            return (yield from _lead(request, ranks, device, should_stop))
+        yield from _follow(request, ranks, device, should_stop)
+        return None
+
+
+def _lead(
+    request: TrainRequest, ranks: Ranks, device: torch.device, should_stop: Callable[[], bool]
+) -> Generator[Event, None, TrainReport]:
+    """The process that reads, writes and speaks; the others wait until it has made everything ready."""
+    is_ready = False
+    try:
+        request = checked(request, ranks.world)
+        rows, notices = choose_rows(request)
+        yield from notices
+        identity = identity_of(request)
+        with opened(request, identity) as run:
+            if run.is_finished:
+                return TrainReport(run.folder, int(run.record.get("steps") or 0))
+            record = first_record(request, rows, run, identity, device=str(device), processes=ranks.world)
+            run_json.write(run.folder, record)
+            yield from read_tiles(request, run.tiles, rows)
+            job = Job(request, rows, run, ranks, device)
+            lesson = yield from prepare(job)
+            is_ready = True
+            ranks.any(False, device)
+            yield Step(_what_begins(job, lesson))
+            pace = yield from learn(job, lesson, should_stop)
+            record |= last_record(lesson.learner, pace)
+            if pace.stopped == INTERRUPTED:
+                run_json.write(run.folder, record)
+                return TrainReport(run.folder, lesson.learner.step, pace)
+            return (yield from _finish(job, lesson, pace, record))
+    finally:
+        if not is_ready:
+            ranks.any(True, device)  # or they would wait for ever
+
+
+def _follow(
+    request: TrainRequest, ranks: Ranks, device: torch.device, should_stop: Callable[[], bool]
+) -> Generator[Event, None, None]:
+    """A process that helps: its own part of every batch."""
+    if ranks.any(False, device):
+        return
+    request = checked(request, ranks.world)
+    rows, _ = choose_rows(request)
+    job = Job(request, rows, Run(Path(os.path.realpath(request.output)), {}), ranks, device)
+    lesson = yield from prepare(job)
+    yield from learn(job, lesson, should_stop)
+
+
+def _what_begins(job: Job, lesson: Lesson) -> str:
+    train = ", ".join(f"{count} {name}" for name, count in job.rows["train"].counts().items())
+    return (
+        f"Training {job.request.model} on {job.device}"
+        + (f", {job.ranks.world} processes" if job.ranks.world > 1 else "")
+        + f": {lesson.learner.parameters:,} parameters, tiles: {train}"
+    )
+
+
+def _finish(job: Job, lesson: Lesson, pace: Pace, record: dict[str, Any]) -> Generator[Event, None, TrainReport]:
+    """Clusters, the model file, the picture of the loss; then the run is finished and needs no state any more."""
+    request, learner, folder = job.request, lesson.learner, job.run.folder
+    rows = metrics_csv.read(folder)
+    verdict = judge(rows, learner.best_step, lesson.guess, request.training)
+    tensors: dict[str, Tensor] = {NETWORK + name: value for name, value in learner.best_weights.items()}
+    classes: tuple[str, ...] = CLASSES
+    if request.model in CLUSTERED:
+        yield Step("Clustering the features of the training patches")
+        found = _clusters(job, lesson)
+        tensors[CENTROIDS], classes = torch.from_numpy(found.centroids), found.names
+    card = ModelCard(
+        model=request.model,
+        supervision=request.supervision,
+        labels=request.label_names,
+        settings=request.model_settings,
+        alpha=request.training.alpha,
+        mpp=job.rows["train"].rows[0].mpp,
+        mean=lesson.colours[0],
+        std=lesson.colours[1],
+        classes=classes,
+        converged=verdict.converged,
+        versions=record["versions"],
+    )
+    model_safetensors.write(folder / model_safetensors.NAME, card, tensors)
+    title = f"{folder.name}: {request.model}, {request.supervision} labels"
+    png.write(folder / LOSS_PICTURE, loss_picture(rows, learner.best_step, lesson.guess, title))
+    run_json.write(folder, record | {"converged": verdict.converged, "classes": classes, "finished": True})
+    clear(folder, (RESUME,))
+    if verdict.advice:
+        yield Notice(verdict.advice)
+    kept = next((row for row in rows if row.step == learner.best_step), None)
+    return TrainReport(folder, learner.step, pace, kept, classes, verdict.advice)
+
+
+def _clusters(job: Job, lesson: Lesson) -> Clusters:
+    request, rows = job.request, job.rows["train"]
+    lesson.learner.network.load_state_dict(dict(lesson.learner.best_weights))
+    extractor = lesson.learner.network.get_submodule("extractor")
+    sampler = bag_sampler(request, tile_set(job.run.tiles, "train", rows), rows.names, "clusters")
+    return find_clusters(
+        sampler,
+        rows.kinds(),
+        extractor,
+        lesson.preparation,
+        job.device,
+        clusters=request.model_settings.classes,
+        seed=request.training.seed,
+    )

@@ -1,0 +1,114 @@
+"""Batches for each model: what its samplers draw, as the tensors that its network takes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ucc_path.bags import Bags, BagSampler, Crops, CropSampler, TileSet
+from ucc_path.model.devices import Ranks
+from ucc_path.model.losses import Batch
+from ucc_path.model.preparing import Preparation
+from ucc_path.settings import ModelSettings, TrainingSettings
+from ucc_path.workflows.train.request import TrainRequest
+
+Sampler = BagSampler | CropSampler
+
+_BAGS_FOR_COLOURS = 100
+_MIN_STD = 1e-3  # a data set of one colour is no reason to divide by zero
+
+
+def make_sampler(request: TrainRequest, tiles: TileSet, names: tuple[str, ...], purpose: str) -> Sampler:
+    """What draws this model's batches from the tiles; only those to learn from are augmented."""
+    if request.model != "unet":
+        return bag_sampler(request, tiles, names, purpose)
+    return CropSampler(tiles, *_settings(request), purpose=purpose, label_names=names, augmented=purpose == "train")
+
+
+def bag_sampler(request: TrainRequest, tiles: TileSet, names: tuple[str, ...], purpose: str) -> BagSampler:
+    return BagSampler(tiles, *_settings(request), purpose=purpose, label_names=names, augmented=purpose == "train")
+
+
+def _settings(request: TrainRequest) -> tuple[ModelSettings, TrainingSettings]:
+    return request.model_settings, request.training
+
+
+def colours(sampler: Sampler) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Mean and standard deviation of each channel, in [0, 1], of what a network will see."""
+    pixels = _pixels(sampler.draw(0, _BAGS_FOR_COLOURS))
+    pixels = pixels.reshape(-1, pixels.shape[-1])
+    mean = pixels.mean(axis=0, dtype=np.float64) / 255
+    std = np.maximum(pixels.std(axis=0, dtype=np.float64) / 255, _MIN_STD)
+    return tuple(mean.tolist()), tuple(std.tolist())
+
+
+def _pixels(drawn: Bags | Crops) -> NDArray[np.uint8]:
+    return drawn.patches if isinstance(drawn, Bags) else drawn.images
+
+
+def tumour_share(sampler: Sampler) -> float:
+    """The share of what a network learns from masks to call tumour."""
+    drawn = sampler.draw(0, _BAGS_FOR_COLOURS)
+    truth = drawn.masks if isinstance(drawn, Crops) else drawn.tumour
+    return 0.0 if truth is None else float(truth.mean())
+
+
+@dataclass(frozen=True, slots=True)
+class Tensors:
+    """A batch as it leaves the thread that draws: in memory from which it reaches a GPU without being waited for."""
+
+    pixels: Tensor
+    targets: Tensor
+    stain: Tensor | None
+
+
+@dataclass(frozen=True, slots=True)
+class Batches:
+    """From the number of a step to its batch on the device; of several processes each gets its part."""
+
+    request: TrainRequest
+    preparation: Preparation
+    device: torch.device
+    ranks: Ranks
+
+    def drawing(self, sampler: Sampler) -> Callable[[int], Tensors]:
+        """What a thread calls for the batch of a step."""
+        count = self.request.training.bags_per_step
+        part = self.ranks.part(count)
+        return lambda number: self._tensors(sampler.draw(number, count, part))
+
+    def prepared(self, tensors: Tensors) -> Batch:
+        """The batch on the device, as the network takes it."""
+        pixels, targets = (self._moved(value) for value in (tensors.pixels, tensors.targets))
+        return Batch(self.preparation(pixels, None if tensors.stain is None else self._moved(tensors.stain)), targets)
+
+    def validation(self, sampler: Sampler | None) -> Iterator[Batch]:
+        """The same batches at every evaluation; none without validation tiles."""
+        training = self.request.training
+        if sampler is not None:
+            for number in range(math.ceil(training.validation_bags / training.bags_per_step)):
+                yield self.prepared(self.drawing(sampler)(number))
+
+    def _tensors(self, drawn: Bags | Crops) -> Tensors:
+        stain = None if drawn.stain is None else self._pinned(drawn.stain)
+        return Tensors(self._pinned(_pixels(drawn)), self._pinned(self._truth(drawn)), stain)
+
+    def _truth(self, drawn: Bags | Crops) -> NDArray[np.int64] | NDArray[np.bool_]:
+        if isinstance(drawn, Crops):
+            return drawn.masks
+        if self.request.model == "supervised" and drawn.tumour is not None:
+            return drawn.tumour.astype(np.int64)
+        return drawn.labels
+
+    def _pinned(self, values: NDArray[np.generic]) -> Tensor:
+        tensor = torch.from_numpy(values)
+        return tensor.pin_memory() if self.device.type == "cuda" else tensor
+
+    def _moved(self, tensor: Tensor) -> Tensor:
+        return tensor.to(self.device, non_blocking=True)

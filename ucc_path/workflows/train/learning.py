@@ -1,0 +1,220 @@
+"""The training loop at work: batches in, weights out, a saved state now and then."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from ucc_path.errors import DatasetError, DivergedError, RunError
+from ucc_path.formats import metrics_csv, resume_state
+from ucc_path.formats.metrics_csv import MetricsRow
+from ucc_path.formats.tensorboard_log import TensorBoardLog
+from ucc_path.model import training
+from ucc_path.model.devices import Ranks
+from ucc_path.model.feeding import Feed
+from ucc_path.model.preparing import Preparation
+from ucc_path.model.recipes import LOSSES, build
+from ucc_path.model.training import Evaluation, Learner
+from ucc_path.workflows.events import Detail, Event, Notice, Progress, Step
+from ucc_path.workflows.train.batches import Batches, Sampler, colours, make_sampler, tumour_share
+from ucc_path.workflows.train.data import Rows, tile_set
+from ucc_path.workflows.train.outcome import entropy_of
+from ucc_path.workflows.train.request import TrainRequest
+from ucc_path.workflows.train.run_folder import Run
+
+SHOW_EVERY_S = 0.5
+
+EARLY, STEPS, DIVERGED, INTERRUPTED = "early", "steps", "diverged", "interrupted"
+"""Why a training stopped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One process's part in a training."""
+
+    request: TrainRequest
+    rows: dict[str, Rows]
+    run: Run
+    ranks: Ranks
+    device: torch.device
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lesson:
+    """A network with all it learns from."""
+
+    learner: Learner
+    preparation: Preparation
+    colours: tuple[tuple[float, ...], tuple[float, ...]]
+    train: Sampler
+    val: Sampler | None
+    guess: float  # the loss of a guess that looks at nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How a training went."""
+
+    stopped: str
+    resumed_at_step: int | None
+    seconds: float  # of all processes that worked on the run, one after the other
+    bags_per_s: float
+    waiting_share: float  # of the time, for batches
+
+
+def prepare(job: Job) -> Generator[Event, None, Lesson]:
+    """The network with its first weights, and its samplers."""
+    request, rows = job.request, job.rows
+    tiles = tile_set(job.run.tiles, "train", rows["train"])
+    train = make_sampler(request, tiles, rows["train"].names, "train")
+    left_out = len(rows["train"].rows) - len(train.usable)
+    if left_out:
+        yield Notice(
+            f"{left_out} of {len(rows['train'].rows)} train tiles have too little tissue for a bag and are not used"
+        )
+    val = yield from _validation(job)
+    plain = make_sampler(request, tiles, rows["train"].names, "colours")
+    levels = colours(plain)
+    torch.manual_seed(request.training.seed)
+    network = build(
+        request.model, request.model_settings, outputs=len(request.label_names), alpha=request.training.alpha
+    )
+    learner = Learner(network, LOSSES[request.model], request.training, job.device, job.ranks)
+    return Lesson(learner, Preparation(*levels).to(job.device), levels, train, val, _guess(request, val or plain))
+
+
+def _validation(job: Job) -> Generator[Event, None, Sampler | None]:
+    rows = job.rows["val"]
+    without = "all --steps are taken and the last weights are kept, since nothing tells the best ones"
+    if not rows.rows:
+        yield Notice(f"there are no val tiles: {without}")
+        return None
+    try:
+        return make_sampler(job.request, tile_set(job.run.tiles, "val", rows), rows.names, "val")
+    except DatasetError as err:
+        yield Notice(f"{err}. Without them {without}")
+        return None
+
+
+def _guess(request: TrainRequest, sampler: Sampler) -> float:
+    if request.supervision == "mask":
+        share = tumour_share(sampler)
+        return entropy_of(np.array([share, 1 - share]))
+    outputs = len(request.label_names)
+    # Of the autoencoder: the variance of its inputs, which are standardised.
+    return entropy_of(np.full(outputs, 1 / outputs)) if outputs else 1.0
+
+
+def learn(job: Job, lesson: Lesson, should_stop: Callable[[], bool]) -> Generator[Event, None, Pace]:
+    """Trains from where the run stands to its end, or until it is told to stop; saves the state on the way."""
+    learner, settings = lesson.learner, job.request.training
+    resumed_at_step, earlier_s = yield from _restore(job, learner)
+    batches = Batches(job.request, lesson.preparation, job.device, job.ranks)
+    began_s = saved_s = shown_s = time.perf_counter()
+    stopped = ""
+
+    def save() -> None:
+        if job.ranks.is_first:
+            numbers, tensors = learner.state()
+            seconds = earlier_s + time.perf_counter() - began_s
+            resume_state.write(job.run.folder, {**numbers, "seconds": seconds}, tensors)
+
+    with Feed(batches.drawing(lesson.train), learner.step, settings.steps) as feed, _log(job, resumed_at_step) as log:
+        steps = training.train(
+            learner, lambda: batches.prepared(feed.take()), lambda: batches.validation(lesson.val), settings
+        )
+        try:
+            for evaluation in steps:
+                now_s = time.perf_counter()
+                if evaluation:
+                    yield from _tell(job, evaluation, log)
+                if job.ranks.any(should_stop(), job.device):
+                    stopped = INTERRUPTED
+                    break
+                if now_s - saved_s >= settings.save_every_s:
+                    save()
+                    saved_s = time.perf_counter()
+                if now_s - shown_s >= SHOW_EVERY_S:
+                    shown_s = now_s
+                    yield _progress(learner, job)
+        except DivergedError as err:
+            if not learner.best_weights or lesson.val is None:
+                raise
+            yield Notice(f"{err}. The best weights before that, of step {learner.best_step}, are kept")
+            stopped = DIVERGED
+        if stopped != DIVERGED:
+            save()
+        seconds = time.perf_counter() - began_s
+        taken = (learner.step - (resumed_at_step or 0)) * settings.bags_per_step
+        stopped = stopped or (STEPS if learner.step >= settings.steps else EARLY)
+        return Pace(stopped, resumed_at_step, earlier_s + seconds, taken / seconds, feed.waited_s / seconds)
+
+
+def _restore(job: Job, learner: Learner) -> Generator[Event, None, tuple[int | None, float]]:
+    """Brings the learner to the saved state; the step it goes on from, and the seconds that it took to get there."""
+    saved = resume_state.read(job.run.folder) if job.request.resume else None
+    seconds = 0.0
+    if saved:
+        numbers, tensors = saved
+        try:
+            learner.restore(numbers, tensors)
+            seconds = float(numbers["seconds"])
+        except (KeyError, TypeError, ValueError, RuntimeError) as err:
+            raise RunError(
+                f"the saved state in {job.run.folder} is not of this model; start anew with --overwrite"
+            ) from err
+    if job.request.resume:
+        yield Step(f"Going on at step {learner.step}" if saved else "Nothing was saved: starting at step 0")
+    if job.ranks.is_first:
+        metrics_csv.keep_until(job.run.folder, learner.step)
+    return learner.step if saved else None, seconds
+
+
+@contextmanager
+def _log(job: Job, resumed_at_step: int | None) -> Iterator[TensorBoardLog | None]:
+    if job.request.tensorboard and job.ranks.is_first:
+        with TensorBoardLog(job.run.folder, resumed_at_step=resumed_at_step) as log:
+            yield log
+    else:
+        yield None
+
+
+def _tell(job: Job, evaluation: Evaluation, log: TensorBoardLog | None) -> Generator[Event, None, None]:
+    row = metrics_row(evaluation)
+    if job.ranks.is_first:
+        metrics_csv.append(job.run.folder, row)
+        if log:
+            log.add(row)
+    val = "" if row.val_loss is None else f", val loss {row.val_loss:.4f}"
+    accuracy = row.train_accuracy if row.val_accuracy is None else row.val_accuracy
+    yield Detail(
+        f"step {row.step}: loss {row.train_loss:.4f}{val}" + ("" if accuracy is None else f", accuracy {accuracy:.3f}")
+    )
+
+
+def metrics_row(evaluation: Evaluation) -> MetricsRow:
+    """An evaluation as a row of the table."""
+    train, val = evaluation.train, evaluation.val
+    return MetricsRow(
+        evaluation.step,
+        train.loss,
+        train.cross_entropy,
+        train.mse,
+        train.accuracy,
+        val.loss if val else None,
+        val.cross_entropy if val else None,
+        val.mse if val else None,
+        val.accuracy if val else None,
+    )
+
+
+def _progress(learner: Learner, job: Job) -> Progress:
+    bags, recent = job.request.training.bags_per_step, learner.recent()
+    note = f"step {learner.step}, loss {recent.loss:.3f}"
+    note += "" if recent.accuracy is None else f", accuracy {recent.accuracy:.2f}"
+    return Progress("training", learner.step * bags, job.request.training.steps * bags, "bags", note)

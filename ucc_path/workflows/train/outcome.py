@@ -1,0 +1,124 @@
+"""What becomes of the weights: clusters with names, whether anything was learnt, the curve of the loss."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ucc_path.bags import BagSampler
+from ucc_path.clusters import Clusters, fit
+from ucc_path.features import features_of
+from ucc_path.formats.metrics_csv import MetricsRow
+from ucc_path.model.preparing import Preparation
+from ucc_path.report.chart import Guide, Mark, Panel, Series, line_chart
+from ucc_path.settings import TrainingSettings
+
+BAGS_FOR_CLUSTERS = 1600  # 51,200 patches: more move the centres by less than their own noise
+_BAGS_AT_ONCE = 100
+CONVERGED_BELOW = 0.95  # of the loss of a guess
+
+
+def find_clusters(
+    sampler: BagSampler,
+    kinds: NDArray[np.int64],
+    extractor: torch.nn.Module,
+    preparation: Preparation,
+    device: torch.device,
+    *,
+    clusters: int,
+    seed: int,
+) -> Clusters:
+    """Clusters of training features, named by the pure tiles among them; `kinds` is the class of each tile."""
+    features, known = [], []
+    wanted = min(BAGS_FOR_CLUSTERS, 4 * len(sampler.usable))  # bags are half a small tile: four show all of it
+    for number in range(math.ceil(wanted / _BAGS_AT_ONCE)):
+        bags = sampler.draw(number, min(_BAGS_AT_ONCE, wanted))
+        features.append(features_of(bags.patches.reshape(-1, *bags.patches.shape[2:]), extractor, preparation, device))
+        known.append(np.repeat(kinds[bags.tiles], bags.patches.shape[1]))
+    return fit(np.concatenate(features), np.concatenate(known), clusters=clusters, seed=seed)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether a run has learnt anything, and if not, what to try."""
+
+    converged: bool
+    advice: str = ""
+
+
+def judge(rows: Sequence[MetricsRow], best_step: int, guess: float, training: TrainingSettings) -> Verdict:
+    """Compares the kept weights with a guess that looks at nothing, whose loss is `guess`."""
+    kept = next((row for row in rows if row.step == best_step), rows[-1])
+    has_val = kept.val_loss is not None
+    reached = _own_loss(kept, "val" if has_val else "train")
+    if reached < CONVERGED_BELOW * guess:
+        return Verdict(True)
+    learnt = min(_own_loss(row, "train") for row in rows)
+    if has_val and learnt < CONVERGED_BELOW * guess:
+        return Verdict(
+            False,
+            f"the loss fell to {learnt:.3f} on the train tiles, but stayed at {reached:.3f} on the val tiles, where a "
+            f"guess has {guess:.3f}: the slides differ too much; use more slides, or a larger --stain-jitter",
+        )
+    return Verdict(
+        False,
+        f"the loss stayed at {reached:.3f}, where a guess has {guess:.3f}: nothing was learnt; try --preset fast, "
+        f"another --learning-rate than {training.learning_rate:g}, more --steps than {training.steps}, or "
+        "--supervision kind",
+    )
+
+
+def _own_loss(row: MetricsRow, split: str) -> float:
+    """The cross-entropy, or the squared error of a model that has no labels."""
+    entropy, mse = getattr(row, f"{split}_cross_entropy"), getattr(row, f"{split}_mse")
+    return math.inf if entropy is None and mse is None else float(mse if entropy is None else entropy)
+
+
+def entropy_of(shares: NDArray[np.float64]) -> float:
+    """The cross-entropy of a guess that knows nothing but how frequent each label is.
+
+    >>> round(entropy_of(np.array([0.5, 0.5])), 3)
+    0.693
+    """
+    there = shares[shares > 0]
+    return float(-(there * np.log(there)).sum())
+
+
+def loss_picture(rows: Sequence[MetricsRow], best_step: int, guess: float, title: str) -> NDArray[np.uint8]:
+    """The losses and the accuracy against steps."""
+    steps = [float(row.step) for row in rows]
+
+    def series(*names: tuple[str, str]) -> tuple[Series, ...]:
+        curves = [(label, [getattr(row, column) for row in rows]) for label, column in names]
+        return tuple(
+            Series(label, tuple(steps), tuple(math.nan if value is None else value for value in values))
+            for label, values in curves
+            if any(value is not None for value in values)
+        )
+
+    mark = Mark(float(best_step), f"kept, step {best_step}")
+    has_labels = any(row.train_cross_entropy is not None for row in rows)
+    own = "cross_entropy" if has_labels else "mse"
+    panels = [
+        Panel(
+            "cross-entropy of the labels" if has_labels else "squared error of the patches",
+            "step",
+            series(("train", f"train_{own}"), ("val", f"val_{own}")),
+            mark,
+            (Guide(guess, "a guess"),),
+        )
+    ]
+    if has_labels:
+        panels.append(Panel("accuracy", "step", series(("train", "train_accuracy"), ("val", "val_accuracy")), mark, ()))
+        if any(row.train_mse is not None for row in rows):
+            panels.append(
+                Panel(
+                    "squared error of the patches", "step", series(("train", "train_mse"), ("val", "val_mse")), mark, ()
+                )
+            )
+    return line_chart(panels, title=title)

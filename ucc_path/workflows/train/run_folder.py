@@ -1,0 +1,99 @@
+"""The folder of a run: begun, gone on with, or left alone; and what tells that a run is the same one."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ucc_path.errors import OutputError, RunError
+from ucc_path.formats import metrics_csv, model_safetensors, resume_state, run_json, tensorboard_log
+from ucc_path.formats.atomic import locked_folder
+from ucc_path.workflows.train.request import TrainRequest
+
+LOSS_PICTURE = "loss.png"
+RESUME = resume_state.FOLDER
+
+# The record goes last: by it a folder is known as ours, so that clearing one that was cut short can be done again.
+_OURS = (model_safetensors.NAME, LOSS_PICTURE, metrics_csv.NAME, tensorboard_log.FOLDER, RESUME, run_json.NAME)
+
+# What may differ when a run goes on: how long it may take, and how often it is saved.
+_FREE = ("steps", "patience", "save_every_s")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run's folder, held by this process, and what an earlier process left in it."""
+
+    folder: Path
+    record: Mapping[str, Any]  # of the earlier process; empty where there is none
+    is_finished: bool = False
+
+    @property
+    def tiles(self) -> Path:
+        """Where the tiles lie while the run goes on."""
+        return self.folder / RESUME / "tiles"
+
+
+@contextmanager
+def opened(request: TrainRequest, identity: Mapping[str, Any]) -> Iterator[Run]:
+    """The run's folder, for this process alone; refuses one that is not ours, finished, or of another training."""
+    with locked_folder(request.output) as folder:
+        is_there = folder.exists() and not (folder.is_dir() and not any(folder.iterdir()))
+        if not is_there:
+            folder.mkdir(exist_ok=True)
+            yield Run(folder, {})
+            return
+        if not (folder / run_json.NAME).is_file():
+            raise OutputError(
+                f"{folder} exists and holds no {run_json.NAME}, so it is not ours; choose another with -o"
+            )
+        if request.overwrite:
+            clear(folder)
+            yield Run(folder, {})
+            return
+        record = run_json.read(folder)
+        is_finished = bool(record.get("finished"))
+        if not request.resume:
+            what = "is a finished run" if is_finished else "is a run that was not finished; go on with --resume"
+            raise OutputError(f"{folder} {what}; start anew with --overwrite, or choose another folder with -o")
+        if not is_finished:
+            _require_same(folder, record, identity)
+        yield Run(folder, record, is_finished)
+
+
+def clear(folder: Path, names: tuple[str, ...] = _OURS) -> None:
+    """Removes what a training has written, and nothing else."""
+    for name in names:
+        path = folder / name
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def _require_same(folder: Path, record: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
+    """RunError where going on would mix two trainings, naming what differs."""
+    before, now = _flat(record), _flat(identity)
+    for name in now:
+        if name.rpartition(".")[2] not in _FREE and before.get(name) != now[name]:
+            what = (
+                "on another data set"
+                if name == "data.fingerprint"
+                else f"with {name} {before.get(name)}, not {now[name]}"
+            )
+            raise RunError(f"{folder} was begun {what}; give the same again, or start anew with --overwrite")
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested tables as `settings.training.alpha`; lists as JSON would give them back."""
+    flat: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            flat |= _flat(value, f"{prefix}{name}.")
+        else:
+            flat[prefix + name] = list(value) if isinstance(value, tuple) else value
+    return flat
