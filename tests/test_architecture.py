@@ -20,6 +20,7 @@ STAGES = (
     "annotation",
     "coverage",
     "tissue",
+    "stain",
     "tiles",
     "bags",
     "model",
@@ -108,5 +109,10 @@ def test_only_the_standard_library_and_declared_packages_are_imported() -> None:
     declared = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     names = {n.split(".")[0] for path in [*LIBRARY, *COMMANDS] for n, _ in imports_of(path)}
     foreign = names - set(sys.stdlib_module_names) - {"tomllib", "ucc_path", "ucc_path_cli"}
-    package_of = {"PIL": "pillow", "openslide": "openslide-python", "skimage": "scikit-image", "sklearn": "scikit-learn"}
+    package_of = {
+        "PIL": "pillow",
+        "openslide": "openslide-python",
+        "skimage": "scikit-image",
+        "sklearn": "scikit-learn",
+    }
     assert [name for name in foreign if f'"{package_of.get(name, name)}>=' not in declared] == []

@@ -10,6 +10,7 @@ The map, in the order in which values flow; each room imports only from rooms ab
     annotation  outlines or a mask image become the tumour mask and tumour share of any region
     coverage    how much of any place on a slide a mask covers
     tissue      a thumbnail becomes a tissue mask
+    stain       how strongly a slide is stained, made alike or changed at random
     tiles       slide, annotation and tissue become labelled tiles; splits that never share a slide
     bags        tiles become bags of patches, each with its label
     model       the networks, and how they learn

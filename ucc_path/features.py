@@ -14,20 +14,29 @@ BATCH = 256
 
 
 def features_of(
-    patches: NDArray[np.uint8], extractor: nn.Module, preparation: Preparation, device: torch.device
+    patches: NDArray[np.uint8],
+    extractor: nn.Module,
+    preparation: Preparation,
+    device: torch.device,
+    stain: NDArray[np.float32] | None = None,
 ) -> NDArray[np.float32]:
-    """(n, side, side, channels) -> (n, features), whatever n is.
+    """(n, side, side, channels) -> (n, features), whatever n is; `stain` is the standard (n, 3, 4) of each one's slide.
 
     All batches have one shape, the last filled up with zeros: the last digits of a sum depend on the shape, and so a
     patch would otherwise have other features in other company.
     """
-    found = [np.empty((0, 0), np.float32)] if not len(patches) else []
+    found = []
     extractor.eval()
     with torch.no_grad(), mixed_precision(device):
-        for first in range(0, len(patches), BATCH):
-            batch = patches[first : first + BATCH]
-            full = np.zeros((BATCH, *batch.shape[1:]), np.uint8)
-            full[: len(batch)] = batch
-            features = extractor(preparation(torch.from_numpy(full).to(device)))
-            found.append(features[: len(batch)].float().cpu().numpy())
+        for first in range(0, max(1, len(patches)), BATCH):
+            batch = _full(patches[first : first + BATCH]).to(device)
+            change = None if stain is None else _full(stain[first : first + BATCH]).to(device)
+            features: torch.Tensor = extractor(preparation(batch, change))
+            found.append(features[: len(patches) - first].float().cpu().numpy())
     return np.concatenate(found)
+
+
+def _full(part: NDArray[np.generic]) -> torch.Tensor:
+    whole = np.zeros((BATCH, *part.shape[1:]), part.dtype)
+    whole[: len(part)] = part
+    return torch.from_numpy(whole)

@@ -19,6 +19,7 @@ S = TypeVar("S")
 
 NORMS = ("none", "group", "batch")
 POOLINGS = ("kde", "average")
+COLOURS = ("slide", "light")
 SUPERVISIONS = ("ucc", "kind")
 MODELS = ("ucc", "unet", "supervised", "autoencoder")
 """What can be trained; the first unless told otherwise."""
@@ -82,6 +83,9 @@ class ModelSettings:
 
     patch_px: int = _setting(32, "side of a patch in pixels", low=4, high=4096)
     channels: int = _setting(3, "colour channels of a patch", low=1, high=64)
+    colours: str = _setting(
+        "slide", "what is looked at: optical density made alike from slide to slide, or light as it is", choices=COLOURS
+    )
     width: int = _setting(
         8, "filters of the first convolution; the blocks have 2, 4 and 8 times as many", low=1, high=1024
     )
@@ -115,6 +119,7 @@ class TrainingSettings:
     bag_size: int = _setting(32, "patches of a bag", low=1)
     bags_per_step: int = _setting(20, "bags of a step, balanced over the labels; all processes together", low=1)
     alpha: float = _setting(0.5, "weight of the label's loss against the decoder's; 1 is no decoder", low=0, high=1)
+    decode_every: int = _setting(4, "one of so many patches of a bag is decoded; 1 is all, as in the paper", low=1)
     evaluate_every: int = _setting(50, "steps between evaluations on the validation tiles", low=1)
     validation_bags: int = _setting(200, "bags of an evaluation, always the same ones", low=1)
     patience: int = _setting(10, "evaluations without a better validation loss before training stops", low=1)
@@ -140,7 +145,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "paper": {
         "model": ModelSettings(width=16, stem_stride=1, norm="none", normalise=True),
         "training": TrainingSettings(
-            learning_rate=1e-4, steps=200_000, evaluate_every=500, patience=20, stain_jitter=0.0
+            learning_rate=1e-4, steps=200_000, decode_every=1, evaluate_every=500, patience=20
         ),
     },
 }

@@ -30,7 +30,10 @@ def make_tiles(labels: Sequence[int] = (0, 1, 2, 0, 1, 2), *, side: int = SIDE) 
     images[..., 1] = np.arange(side)[:, None]
     images[..., 2] = np.arange(side)
     masks = np.where(is_tumour(images), 255, 0).astype(np.uint8)
-    return TileSet(images, masks, np.zeros((len(labels), side // 8, side // 8), bool), np.array(labels, np.int64))
+    tissue = np.zeros((len(labels), side // 8, side // 8), bool)
+    return TileSet(
+        images, masks, tissue, np.array(labels, np.int64), np.stack([np.eye(3, 4, dtype=np.float32)] * len(labels))
+    )
 
 
 def make_sampler(
@@ -118,8 +121,10 @@ def test_the_same_step_has_the_same_crops_and_another_step_seed_or_purpose_other
 def test_stain_is_changed_only_when_augmented_with_jitter() -> None:
     stain = make_sampler(stain_jitter=0.1).draw(0, 5).stain
     assert stain is not None and stain.shape == (5, 3, 4)
-    assert make_sampler().draw(0, 5).stain is None
-    assert make_sampler(stain_jitter=0.1, augmented=False).draw(0, 5).stain is None
+    assert not np.allclose(stain, np.eye(3, 4))
+    for sampler in (make_sampler(), make_sampler(stain_jitter=0.1, augmented=False)):
+        plain = sampler.draw(0, 5).stain
+        assert plain is not None and np.array_equal(plain, np.stack([np.eye(3, 4)] * 5))
 
 
 def test_tiles_without_masks_are_refused() -> None:

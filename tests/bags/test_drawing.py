@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,7 +29,9 @@ def make_tiles(labels: Sequence[int] = (0, 1) * (TILES // 2), *, side: int = SID
     images[..., 1] = np.arange(side)[:, None]
     images[..., 2] = np.arange(side)
     tissue = np.ones((len(labels), side // 2, side // 2), bool)
-    return TileSet(images, None, tissue, np.array(labels, np.int64))
+    # A tile's standard is its number, so that it can be told which tile's was taken.
+    standard = np.eye(3, 4, dtype=np.float32) * np.arange(1, 1 + len(labels), dtype=np.float32)[:, None, None]
+    return TileSet(images, None, tissue, np.array(labels, np.int64), standard)
 
 
 def make_sampler(
@@ -235,15 +238,23 @@ def test_every_bag_has_its_own_stain_only_when_augmented_with_jitter() -> None:
     stain = make_sampler(stain_jitter=0.1).draw(0, 6).stain
     assert stain is not None and stain.shape == (6, 3, 4)
     assert len(np.unique(stain, axis=0)) == 6
-    assert make_sampler(stain_jitter=0.0).draw(0, 6).stain is None
-    assert make_sampler(stain_jitter=0.1, augmented=False).draw(0, 6).stain is None
-    assert make_sampler(stain_jitter=0.1, augment=False).draw(0, 6).stain is not None
+    unturned = make_sampler(stain_jitter=0.1, augment=False).draw(0, 6).stain
+    assert unturned is not None and len(np.unique(unturned, axis=0)) == 6
+
+
+@pytest.mark.parametrize("changes", [{"stain_jitter": 0.0}, {"stain_jitter": 0.1, "augmented": False}])
+def test_without_jitter_a_bag_has_the_standard_of_its_tile(changes: dict[str, Any]) -> None:
+    bags = make_sampler(**changes).draw(0, 6)
+    assert bags.stain is not None
+    assert np.array_equal(bags.stain, np.eye(3, 4) * (1 + bags.tiles)[:, None, None])
 
 
 def test_pictures_without_colours_are_drawn_and_have_no_stain() -> None:
     tiles = make_tiles()
     grey = dataclasses.replace(tiles, images=tiles.images[..., 1:2])
-    bags = make_sampler(grey, model=dataclasses.replace(MODEL, channels=1), stain_jitter=0.1).draw(0, 4)
+    bags = make_sampler(
+        dataclasses.replace(grey, standard=None), model=dataclasses.replace(MODEL, channels=1), stain_jitter=0.1
+    ).draw(0, 4)
     assert bags.patches.shape == (4, 6, 8, 8, 1)
     assert bags.stain is None
 

@@ -70,7 +70,7 @@ def test_what_was_unpacked_is_read_back_in_the_order_of_the_rows(tmp_path: Path)
     assert tiles.tissue.shape == (7, 16, 16)
     assert tiles.tissue[:, :, :7].all() and not tiles.tissue[:, :, 10:].any()
     assert tiles.labels is labels
-    assert names(tmp_path / "store") == ["train_images.npy", "train_masks.npy", "train_tissue.npy"]
+    assert names(tmp_path / "store") == ["train_images.npy", "train_levels.npy", "train_masks.npy", "train_tissue.npy"]
 
 
 def test_the_arrays_are_mapped_cannot_be_changed_and_are_plain_npy(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_masks_are_left_out_unless_asked_for_and_old_ones_do_not_stay(tmp_path: 
     write(tmp_path / "store", tmp_path / "d", rows)
     write(tmp_path / "store", tmp_path / "d", rows, with_masks=False)
     assert tile_store.read(tmp_path / "store", "train").masks is None
-    assert names(tmp_path / "store") == ["train_images.npy", "train_tissue.npy"]
+    assert names(tmp_path / "store") == ["train_images.npy", "train_levels.npy", "train_tissue.npy"]
 
 
 def test_a_store_that_is_left_half_way_leaves_nothing(tmp_path: Path) -> None:

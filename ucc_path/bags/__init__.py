@@ -2,7 +2,7 @@
 
 from ucc_path.bags.crops import Crops, CropSampler
 from ucc_path.bags.drawing import Bags, BagSampler
-from ucc_path.bags.pixels import TileSet, cell_px, patches_of_tissue, tissue_cells
+from ucc_path.bags.pixels import TileSet, cell_px, patches_of_tissue, pixels_of_cells, tissue_cells
 
 __all__ = [
     "BagSampler",
@@ -12,5 +12,6 @@ __all__ = [
     "TileSet",
     "cell_px",
     "patches_of_tissue",
+    "pixels_of_cells",
     "tissue_cells",
 ]

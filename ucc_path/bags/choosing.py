@@ -1,4 +1,4 @@
-"""Which tiles a step takes: as many of each label, and none twice while there are others."""
+"""Which tiles a step takes, as many of each label and none twice while there are others, and how they are stained."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from ucc_path.bags.pixels import TileSet
 from ucc_path.errors import DatasetError
 from ucc_path.settings import ModelSettings
+from ucc_path.stain import Change, draw_stains, one_after_other
 
 Indices = NDArray[np.int64]
 
@@ -67,6 +68,15 @@ def choose_tiles(
         places = np.flatnonzero(group_of == index)
         tiles[places] = group[_deal(rng, len(group), len(places))]
     return tiles, group_of
+
+
+def choose_stains(rng: np.random.Generator, standard: Change | None, tiles: Indices, jitter: float) -> Change | None:
+    """The change of optical density of each of the tiles: made stronger or weaker, then to its slide's standard."""
+    if standard is None:
+        return None
+    if jitter <= 0:
+        return standard[tiles]
+    return one_after_other(draw_stains(rng, len(tiles), jitter), standard[tiles])
 
 
 def _deal(rng: np.random.Generator, cards: int, count: int) -> Indices:

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ucc_path.bags.choosing import Indices, check_channels, choose_tiles, group_by_label
+from ucc_path.bags.choosing import Indices, check_channels, choose_stains, choose_tiles, group_by_label
 from ucc_path.bags.pixels import TileSet
-from ucc_path.bags.stain import draw_stains
 from ucc_path.bags.turning import TURNS, turn_in_place
 from ucc_path.errors import DatasetError
 from ucc_path.seeding import stream
@@ -57,7 +56,7 @@ class CropSampler:
         self._images, self._masks = np.asarray(tiles.images), np.asarray(tiles.masks)
         self._training, self._purpose = training, purpose
         self._is_moved = augmented and training.augment
-        self._jitter = training.stain_jitter if augmented and model.channels == 3 else 0.0
+        self._jitter, self._standard = training.stain_jitter if augmented else 0.0, tiles.standard
         self._groups = group_by_label(
             tiles.labels, np.arange(len(tiles.labels)), label_names, purpose=purpose, why_unusable=""
         )
@@ -68,7 +67,7 @@ class CropSampler:
         # Chance decides on all crops, whatever the part, so that every part has the chance of the whole.
         rng = stream(self._training.seed, "crops", self._purpose, number)
         tiles, _ = choose_tiles(rng, self._groups, number, count)
-        stain = draw_stains(rng, count, self._jitter) if self._jitter > 0 else None
+        stain = choose_stains(rng, self._standard, tiles, self._jitter)
         room = self._images.shape[1] - self.crop_px
         corners_px = np.full((count, 2), room // 2)
         turns = np.zeros(count, np.int64)

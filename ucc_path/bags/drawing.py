@@ -13,9 +13,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ucc_path.bags.choosing import Indices, check_channels, choose_tiles, group_by_label
+from ucc_path.bags.choosing import Indices, check_channels, choose_stains, choose_tiles, group_by_label
 from ucc_path.bags.pixels import CELLS, TileSet, cell_px, patches_of_tissue, places_of_tissue
-from ucc_path.bags.stain import draw_stains
 from ucc_path.bags.turning import TURNS, turn_in_place
 from ucc_path.errors import DatasetError
 from ucc_path.seeding import stream
@@ -32,7 +31,7 @@ class Bags:
     labels: Indices  # (bags,) index of the label, -1 = none
     tiles: Indices  # (bags,) the tile of each
     tumour: NDArray[np.bool_] | None  # (bags, bag_size): at least half of the patch; None where there are no masks
-    stain: NDArray[np.float32] | None  # (bags, 3, 4): [:, :, :3] @ optical density + [:, :, 3]; None without jitter
+    stain: NDArray[np.float32] | None  # (bags, 3, 4) change of optical density; None where light is used as it is
 
 
 class BagSampler:
@@ -56,7 +55,7 @@ class BagSampler:
         self._patch_px, self._training, self._purpose = model.patch_px, training, purpose
         self._is_labelled = bool(label_names)
         self._is_moved = augmented and training.augment
-        self._jitter = training.stain_jitter if augmented and model.channels == 3 else 0.0
+        self._jitter, self._standard = training.stain_jitter if augmented else 0.0, tiles.standard
         patches = np.count_nonzero(patches_of_tissue(self._tissue, training.min_tissue), axis=(1, 2))
         enough = np.flatnonzero(patches >= training.bag_size)
         why_unusable = (
@@ -72,7 +71,7 @@ class BagSampler:
         # Chance decides on all bags, whatever the part, so that every part has the chance of the whole.
         rng = stream(self._training.seed, "bags", self._purpose, number)
         tiles, groups = choose_tiles(rng, self._groups, number, count)
-        stain = draw_stains(rng, count, self._jitter) if self._jitter > 0 else None
+        stain = choose_stains(rng, self._standard, tiles, self._jitter)
         shifts = rng.integers(0, CELLS if self._is_moved else 1, (count, 2))
         is_tissue = places_of_tissue(self._tissue[tiles], self._training.min_tissue)
         places = [self._choose_places(rng, *bag) for bag in zip(is_tissue, shifts, strict=True)]

@@ -26,6 +26,9 @@ class TileSet:
     masks: NDArray[np.bool_] | NDArray[np.uint8] | None  # (tiles, side, side), nonzero = tumour; None: there are none
     tissue: NDArray[np.bool_]  # (tiles, side // cell_px, side // cell_px)
     labels: NDArray[np.int64]  # (tiles,) index of the label, -1 = none
+    standard: NDArray[np.float32] | None = (
+        None  # (tiles, 3, 4) change of density by the tile's slide; None: light is used
+    )
 
 
 def cell_px(patch_px: int) -> int:
@@ -53,6 +56,14 @@ def tissue_cells(image: NDArray[np.uint8], mpp: float, patch_px: int, settings: 
     sums = used.sum(axis=1, dtype=np.uint32).reshape(cells, cells, cell, 3).sum(axis=2)  # (cells, cells, 3)
     thumbnail = np.rint(sums / cell**2).astype(np.uint8)
     return find_tissue(thumbnail, mpp * cell, settings)
+
+
+def pixels_of_cells(image: NDArray[np.uint8], cells: NDArray[np.bool_], cell: int) -> NDArray[np.uint8]:
+    """The pixels of a tile (side, side, channels) that lie in the cells chosen, (pixels, channels)."""
+    rows, cols = cells.shape
+    squares = image[: rows * cell, : cols * cell].reshape(rows, cell, cols, cell, -1)
+    pixels: NDArray[np.uint8] = squares.swapaxes(1, 2)[cells].reshape(-1, image.shape[2])
+    return pixels
 
 
 def patches_of_tissue(tissue: NDArray[np.bool_], min_tissue: float) -> NDArray[np.bool_]:

@@ -10,7 +10,7 @@ Its record has the format "ucc-path model", version 1, and these keys, all of th
     settings     the shape of the network: the table [model] of a settings file
     alpha        weight of the label's loss, 0 to 1; with 1 there is no decoder
     mpp          scale of the patches in um/px
-    mean, std    of each channel; the network's input is (x / 255 - mean) / std
+    mean, std    of each channel in the training patches: of x / 255, or of -log10(x / 255) if colours are by slide
     classes      names; the label value of a class is its place + 1
     converged    whether it does better than guessing
     versions     {package: version} of what it was trained with
@@ -47,8 +47,8 @@ _MOST_NAMES = 1000
 _MOST_LETTERS = 200
 _MOST_LAYERS = 16
 _MPP = (0.01, 1000.0)
-_MEAN = (0.0, 1.0)
-_STD = (1e-6, 1.0)  # no smaller, or the input overflows
+_MEAN = (0.0, 3.0)
+_STD = (1e-6, 3.0)  # no smaller, or the input overflows
 
 
 def write(path: Path, card: ModelCard, tensors: Mapping[str, Tensor]) -> None:

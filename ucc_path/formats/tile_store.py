@@ -3,6 +3,7 @@
     SPLIT_images.npy    uint8 (tiles, side, side, 3), red green blue
     SPLIT_masks.npy     bool (tiles, side, side), True = tumour; absent where masks are not asked for
     SPLIT_tissue.npy    bool (tiles, cells, cells), cells of a quarter patch
+    SPLIT_levels.npy    int64 (tiles, 3, 256), how often each level occurs in each channel of the tissue
 
 One row a tile, in the order in which the tiles were given; SPLIT is train, val or test. The images get their final name
 last: where they stand, the store of the split is whole. The caller remembers which tiles and settings it is of. In
@@ -24,12 +25,13 @@ import imagecodecs
 import numpy as np
 from numpy.typing import NDArray
 
-from ucc_path.bags import TileSet, cell_px, tissue_cells
+from ucc_path.bags import TileSet, cell_px, pixels_of_cells, tissue_cells
 from ucc_path.errors import DatasetError
 from ucc_path.formats import png, tiles_csv
 from ucc_path.formats.atomic import explaining, replacing
 from ucc_path.formats.tiles_csv import TileRow
 from ucc_path.settings import TissueSettings
+from ucc_path.stain import count_levels
 
 _SAME_MPP = 0.01  # slides of one scanner differ by less
 _LOOK_AHEAD = 2  # tiles handed out for each core: one at work, one ready
@@ -69,6 +71,7 @@ def write(
         "images": ((side, side, 3), np.uint8),  # first in, last out: renamed after the others
         "masks": ((side, side), np.bool_),
         "tissue": ((cells, cells), np.bool_),
+        "levels": ((3, 256), np.int64),
     }
     with explaining(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -79,7 +82,9 @@ def write(
 
     def unpacked(row: TileRow) -> dict[str, Array]:
         image = _decoded(tiles_csv.image_path(dataset, row), (side, side, 3), "an RGB picture")
-        found = {"images": image, "tissue": tissue_cells(image, mpp, patch_px, tissue)}
+        is_tissue = tissue_cells(image, mpp, patch_px, tissue)
+        levels = count_levels(pixels_of_cells(image, is_tissue, cell_px(patch_px)))
+        found: dict[str, Array] = {"images": image, "tissue": is_tissue, "levels": levels}
         if with_masks:
             found["masks"] = _decoded(tiles_csv.mask_path(dataset, row), (side, side), "a grey mask") != 0
         return found
@@ -116,6 +121,11 @@ def read(folder: Path, split: str, labels: NDArray[np.int64] | None = None) -> T
             "remove it and run the command again"
         )
     return TileSet(images, masks, tissue, labels)
+
+
+def read_levels(folder: Path, split: str) -> NDArray[np.int64]:
+    """How often each level occurs in the tissue of each tile, (tiles, 3, 256)."""
+    return np.asarray(_mapped(_path(folder, split, "levels")), np.int64)
 
 
 def _path(folder: Path, split: str, name: str) -> Path:

@@ -18,7 +18,7 @@ class ModelCard:
     settings: ModelSettings
     alpha: float
     mpp: float
-    mean: tuple[float, ...]  # of the channels, in [0, 1]: inputs are (x / 255 - mean) / std
+    mean: tuple[float, ...]  # of each channel's light or optical density in the training patches
     std: tuple[float, ...]
     classes: tuple[str, ...]  # names; the label value of a class is its place + 1
     converged: bool

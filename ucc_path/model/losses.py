@@ -35,7 +35,7 @@ def count_losses(network: nn.Module, batch: Batch, alpha: float) -> Losses:
     accuracy = (logits.argmax(1) == batch.targets).float().mean()
     if drawn is None:
         return Losses(entropy, entropy.detach(), _undefined(entropy), accuracy)
-    mse = functional.mse_loss(drawn.float(), batch.images)
+    mse = functional.mse_loss(drawn.float(), batch.images[:, : drawn.shape[1]])
     return Losses(alpha * entropy + (1 - alpha) * mse, entropy.detach(), mse.detach(), accuracy)
 
 

@@ -16,18 +16,16 @@ class KernelDensity(nn.Module):
     bags together is the mean of theirs, weighted by their sizes.
     """
 
-    centres: Tensor
-
     def __init__(self, bins: int = 11, sigma: float = 0.1, normalise: bool = False) -> None:
         super().__init__()
         self.bins, self.sigma, self.normalise = bins, sigma, normalise
-        self.register_buffer("centres", torch.linspace(0, 1, bins), persistent=False)
 
     def forward(self, features: Tensor) -> Tensor:
         """(bags, instances, features) in [0, 1] -> (bags, features * bins), a feature's bins side by side."""
         # Half precision has too few digits for a mean of Gaussians, so autocast is left here.
         with torch.autocast(features.device.type, enabled=False):
-            distance = features.float().unsqueeze(-1) - self.centres  # -> (bags, instances, features, bins)
+            places = torch.linspace(0, 1, self.bins, device=features.device)
+            distance = features.float().unsqueeze(-1) - places  # -> (bags, instances, features, bins)
             kernels = torch.exp(distance.square() / (-2 * self.sigma**2))
             density = kernels.mean(dim=1) / math.sqrt(2 * math.pi * self.sigma**2)  # -> (bags, features, bins)
             if self.normalise:

@@ -32,10 +32,10 @@ CENTROIDS = "centroids"
 NETWORK = "network."
 
 
-def build(model: str, settings: ModelSettings, *, outputs: int, alpha: float) -> nn.Module:
+def build(model: str, settings: ModelSettings, *, outputs: int, alpha: float, decode_every: int = 1) -> nn.Module:
     """A network with its first weights; `outputs` are the labels that a UCC model tells apart."""
     if model == "ucc":
-        return UCC(settings, outputs=outputs, with_decoder=alpha < 1)
+        return UCC(settings, outputs=outputs, with_decoder=alpha < 1, decode_every=decode_every)
     if model == "unet":
         return Unet(settings)
     return PatchClassifier(settings) if model == "supervised" else Autoencoder(settings)
@@ -47,6 +47,10 @@ def check_shape(settings: ModelSettings) -> None:
     if settings.patch_px % multiple:
         raise SettingsError(
             f"patch_px is {settings.patch_px}; with stem_stride {settings.stem_stride} give a multiple of {multiple}"
+        )
+    if settings.colours == "slide" and settings.channels != 3:
+        raise SettingsError(
+            f"colours = slide is for stains in 3 channels, not {settings.channels}; set colours = light"
         )
     if len(settings.ucc_labels) < 2 or sorted(set(settings.ucc_labels)) != list(settings.ucc_labels):
         raise SettingsError(
@@ -85,4 +89,6 @@ def assemble(card: ModelCard, tensors: Mapping[str, Tensor], device: torch.devic
     network.to_empty(device=device)
     network.load_state_dict({name: tensors[NETWORK + name] for name in network.state_dict()})
     network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    return TrainedModel(card, network.eval(), Preparation(card.mean, card.std).to(device), tensors.get(CENTROIDS))
+    return TrainedModel(
+        card, network.eval(), Preparation(card.settings.colours, card.mean, card.std).to(device), tensors.get(CENTROIDS)
+    )

@@ -23,6 +23,7 @@ from ucc_path.settings import TrainingSettings
 LossesOf = Callable[[nn.Module, Batch, float], Losses]
 
 _NETWORK, _BEST, _ADAM, _SUMS = "network.", "best.", "adam.", "sums"
+_MOMENTS = ("exp_avg", "exp_avg_sq")  # of Adam
 _CHECK_EVERY = 20  # steps: looking at a number makes a GPU wait
 
 
@@ -88,12 +89,17 @@ class Learner:
         return _means(self._sums, self._summed) if self._summed or not self._evaluated else self._evaluated
 
     def evaluate(self, batches: Iterable[Batch]) -> Evaluation:
-        """Judges the network, and keeps its weights if they are the best; without batches the last are the best."""
+        """Judges the network, and keeps its weights if they are the best; without batches the last are the best.
+
+        DivergedError where either loss is no number.
+        """
         self.require_finite()
         train = _means(self._ranks.summed(self._sums), self._summed * self._ranks.world)
         self._sums.zero_()
         self._summed, self._evaluated = 0, train
         val = self._judge(batches)
+        if val and not math.isfinite(val.loss):
+            raise self._diverged()
         if val is None or val.loss < self.best_loss:
             self._keep(val)
         else:
@@ -103,10 +109,13 @@ class Learner:
     def require_finite(self) -> None:
         """DivergedError once the loss is no number any more: nothing can be learnt from there on."""
         if self._summed and not math.isfinite(self._ranks.summed(self._sums)[0].item()):
-            raise DivergedError(
-                f"the loss is no longer a number at step {self.step}; "
-                f"start anew with a --learning-rate below {self._settings.learning_rate:g}, and look at the tiles"
-            )
+            raise self._diverged()
+
+    def _diverged(self) -> DivergedError:
+        return DivergedError(
+            f"the loss is no longer a number at step {self.step}; "
+            f"start anew with a --learning-rate below {self._settings.learning_rate:g}, and look at the tiles"
+        )
 
     @property
     def best_weights(self) -> Mapping[str, Tensor]:
@@ -145,9 +154,9 @@ class Learner:
         self._sums.copy_(tensors[_SUMS])
         adam = _under(_ADAM, tensors)
         for name, parameter in self.network.named_parameters() if adam else ():
-            self._adam.state[parameter] = {
-                what: adam[f"{what}.{name}"].to(self._device, copy=True) for what in ("step", "exp_avg", "exp_avg_sq")
-            }
+            # Laid out in memory as the parameter is: the fused step goes through both side by side, whatever the axes.
+            moments = {what: torch.empty_like(parameter).copy_(adam[f"{what}.{name}"]) for what in _MOMENTS}
+            self._adam.state[parameter] = {"step": adam[f"step.{name}"].to(self._device, copy=True), **moments}
 
     def _judge(self, batches: Iterable[Batch]) -> Means | None:
         sums, count = torch.zeros_like(self._sums), 0

@@ -6,6 +6,7 @@ The networks it is compared with are made of the same two halves.
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 
 from torch import Tensor, nn
@@ -76,11 +77,17 @@ class UCC(nn.Module):
     """Bags of patches become the logits of their unique class count, and the patches drawn again.
 
     There is an output for each of `settings.ucc_labels`, or as many as `outputs` says. Without a decoder (alpha 1 in
-    the paper) the second value is None.
+    the paper) the second value is None. With `decode_every` N only the first Nth part of a bag's patches is
+    drawn again: their order is chance, so they teach as well, and half of a step's work is the decoder's.
     """
 
     def __init__(
-        self, settings: ModelSettings = ModelSettings(), *, outputs: int | None = None, with_decoder: bool = True
+        self,
+        settings: ModelSettings = ModelSettings(),
+        *,
+        outputs: int | None = None,
+        with_decoder: bool = True,
+        decode_every: int = 1,
     ) -> None:
         super().__init__()
         self.extractor = Extractor(settings)
@@ -93,13 +100,17 @@ class UCC(nn.Module):
         hidden = [layer for a, b in pairwise(widths) for layer in (nn.Linear(a, b), nn.ReLU())]
         self.head = nn.Sequential(*hidden, nn.Linear(widths[-1], outputs or len(settings.ucc_labels)))
         self.decoder = Decoder(settings) if with_decoder else None
+        self.decode_every = decode_every
         initialise(self)
 
     def forward(self, bags: Tensor) -> tuple[Tensor, Tensor | None]:
-        """(bags, instances, channels, side, side) -> logits (bags, outputs), patches of the shape of `bags`."""
-        features = self.extractor(bags.flatten(0, 1))  # -> (bags * instances, features)
-        logits = self.count(_in_bags(features, bags))
-        return logits, _in_bags(self.decoder(features), bags) if self.decoder else None
+        """(bags, instances, channels, side, side) -> logits (bags, outputs), the first patches of `bags`."""
+        features = _in_bags(self.extractor(bags.flatten(0, 1)), bags)  # -> (bags, instances, features)
+        logits = self.count(features)
+        if self.decoder is None:
+            return logits, None
+        kept = features[:, : math.ceil(features.shape[1] / self.decode_every)]
+        return logits, _in_bags(self.decoder(kept.flatten(0, 1)), kept)
 
     def count(self, features: Tensor) -> Tensor:
         """The logits of bags whose features are known: (bags, instances, features) -> (bags, outputs)."""

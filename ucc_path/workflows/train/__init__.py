@@ -158,7 +158,9 @@ def _clusters(job: Job, lesson: Lesson) -> Clusters:
     request, rows = job.request, job.rows["train"]
     lesson.learner.network.load_state_dict(dict(lesson.learner.best_weights))
     extractor = lesson.learner.network.get_submodule("extractor")
-    sampler = bag_sampler(request, tile_set(job.run.tiles, "train", rows), rows.names, "clusters")
+    sampler = bag_sampler(
+        request, tile_set(job.run.tiles, "train", rows, request.model_settings.colours), rows.names, "clusters"
+    )
     return find_clusters(
         sampler,
         rows.kinds(),

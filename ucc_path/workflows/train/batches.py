@@ -16,6 +16,7 @@ from ucc_path.model.devices import Ranks
 from ucc_path.model.losses import Batch
 from ucc_path.model.preparing import Preparation
 from ucc_path.settings import ModelSettings, TrainingSettings
+from ucc_path.stain import DENSITY_OF_LEVEL, count_levels
 from ucc_path.workflows.train.request import TrainRequest
 
 Sampler = BagSampler | CropSampler
@@ -39,12 +40,14 @@ def _settings(request: TrainRequest) -> tuple[ModelSettings, TrainingSettings]:
     return request.model_settings, request.training
 
 
-def colours(sampler: Sampler) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and standard deviation of each channel, in [0, 1], of what a network will see."""
+def colours_of(sampler: Sampler, colours: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Mean and standard deviation of each channel of what a network will see: its light, or its optical density."""
     pixels = _pixels(sampler.draw(0, _BAGS_FOR_COLOURS))
-    pixels = pixels.reshape(-1, pixels.shape[-1])
-    mean = pixels.mean(axis=0, dtype=np.float64) / 255
-    std = np.maximum(pixels.std(axis=0, dtype=np.float64) / 255, _MIN_STD)
+    levels = count_levels(pixels)
+    values = np.arange(256) / 255 if colours == "light" else DENSITY_OF_LEVEL
+    mean = levels @ values / levels.sum(axis=1)
+    variance = levels @ values**2 / levels.sum(axis=1) - mean**2
+    std = np.sqrt(np.maximum(variance, _MIN_STD**2))
     return tuple(mean.tolist()), tuple(std.tolist())
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +15,7 @@ from ucc_path.clusters import CLASSES, UNKNOWN
 from ucc_path.errors import DatasetError
 from ucc_path.formats import labels_csv, tile_store, tiles_csv
 from ucc_path.formats.tiles_csv import TileRow
+from ucc_path.stain import standard_of
 from ucc_path.tiles.labelling import KINDS
 from ucc_path.workflows.events import Event, Notice, Progress
 from ucc_path.workflows.train.request import TrainRequest
@@ -117,6 +118,14 @@ def read_tiles(request: TrainRequest, folder: Path, rows: Mapping[str, Rows]) ->
             yield Progress("reading tiles", done, total, "tiles")
 
 
-def tile_set(folder: Path, split: str, rows: Rows) -> TileSet:
-    """The tiles of a split, as they lie in the store."""
-    return tile_store.read(folder, split, np.array(rows.labels, np.int64))
+def tile_set(folder: Path, split: str, rows: Rows, colours: str) -> TileSet:
+    """The tiles of a split, as they lie in the store, each with the standard of its slide."""
+    tiles = tile_store.read(folder, split, np.array(rows.labels, np.int64))
+    if colours != "slide":
+        return tiles
+    levels = tile_store.read_levels(folder, split)
+    slides = np.array([row.slide for row in rows.rows])
+    standard = np.empty((len(slides), 3, 4), np.float32)
+    for slide in sorted(set(slides)):
+        standard[slides == slide] = standard_of(levels[slides == slide].sum(axis=0))
+    return replace(tiles, standard=standard)

@@ -21,7 +21,7 @@ from ucc_path.model.preparing import Preparation
 from ucc_path.model.recipes import LOSSES, build
 from ucc_path.model.training import Evaluation, Learner
 from ucc_path.workflows.events import Detail, Event, Notice, Progress, Step
-from ucc_path.workflows.train.batches import Batches, Sampler, colours, make_sampler, tumour_share
+from ucc_path.workflows.train.batches import Batches, Sampler, colours_of, make_sampler, tumour_share
 from ucc_path.workflows.train.data import Rows, tile_set
 from ucc_path.workflows.train.outcome import entropy_of
 from ucc_path.workflows.train.request import TrainRequest
@@ -70,7 +70,7 @@ class Pace:
 def prepare(job: Job) -> Generator[Event, None, Lesson]:
     """The network with its first weights, and its samplers."""
     request, rows = job.request, job.rows
-    tiles = tile_set(job.run.tiles, "train", rows["train"])
+    tiles = tile_set(job.run.tiles, "train", rows["train"], request.model_settings.colours)
     train = make_sampler(request, tiles, rows["train"].names, "train")
     left_out = len(rows["train"].rows) - len(train.usable)
     if left_out:
@@ -79,13 +79,24 @@ def prepare(job: Job) -> Generator[Event, None, Lesson]:
         )
     val = yield from _validation(job)
     plain = make_sampler(request, tiles, rows["train"].names, "colours")
-    levels = colours(plain)
+    levels = colours_of(plain, request.model_settings.colours)
     torch.manual_seed(request.training.seed)
     network = build(
-        request.model, request.model_settings, outputs=len(request.label_names), alpha=request.training.alpha
+        request.model,
+        request.model_settings,
+        outputs=len(request.label_names),
+        alpha=request.training.alpha,
+        decode_every=request.training.decode_every,
     )
     learner = Learner(network, LOSSES[request.model], request.training, job.device, job.ranks)
-    return Lesson(learner, Preparation(*levels).to(job.device), levels, train, val, _guess(request, val or plain))
+    return Lesson(
+        learner,
+        Preparation(request.model_settings.colours, *levels).to(job.device),
+        levels,
+        train,
+        val,
+        _guess(request, val or plain),
+    )
 
 
 def _validation(job: Job) -> Generator[Event, None, Sampler | None]:
@@ -95,7 +106,8 @@ def _validation(job: Job) -> Generator[Event, None, Sampler | None]:
         yield Notice(f"there are no val tiles: {without}")
         return None
     try:
-        return make_sampler(job.request, tile_set(job.run.tiles, "val", rows), rows.names, "val")
+        tiles = tile_set(job.run.tiles, "val", rows, job.request.model_settings.colours)
+        return make_sampler(job.request, tiles, rows.names, "val")
     except DatasetError as err:
         yield Notice(f"{err}. Without them {without}")
         return None

@@ -38,8 +38,11 @@ def find_clusters(
     wanted = min(BAGS_FOR_CLUSTERS, 4 * len(sampler.usable))  # bags are half a small tile: four show all of it
     for number in range(math.ceil(wanted / _BAGS_AT_ONCE)):
         bags = sampler.draw(number, min(_BAGS_AT_ONCE, wanted))
-        features.append(features_of(bags.patches.reshape(-1, *bags.patches.shape[2:]), extractor, preparation, device))
-        known.append(np.repeat(kinds[bags.tiles], bags.patches.shape[1]))
+        size = bags.patches.shape[1]
+        patches = bags.patches.reshape(-1, *bags.patches.shape[2:])
+        stain = None if bags.stain is None else np.repeat(bags.stain, size, axis=0)
+        features.append(features_of(patches, extractor, preparation, device, stain))
+        known.append(np.repeat(kinds[bags.tiles], size))
     return fit(np.concatenate(features), np.concatenate(known), clusters=clusters, seed=seed)
 
 
