@@ -12,7 +12,7 @@ help:
 	@echo "make test    linting, types and all tests"
 	@echo "make lint    linting and types alone"
 	@echo "make soak    the long tests: kill sweeps and large slides"
-	@echo "make bench   speed beside bare OpenSlide, and how hard the synthetic slides are"
+	@echo "make bench   speed beside bare OpenSlide and bare PyTorch, and how hard the synthetic slides are"
 	@echo "make clean   remove what make has made"
 
 $(READY): pyproject.toml constraints.txt
@@ -36,6 +36,7 @@ soak: $(READY)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/tile.py
+	$(BIN)/python benchmarks/train.py
 	$(BIN)/python benchmarks/synthetic_difficulty.py
 
 clean:

@@ -1,15 +1,17 @@
-"""Makers of small slides and annotations whose truth is known by construction."""
+"""Makers of small slides, annotations and data sets whose truth is known by construction."""
 
 from __future__ import annotations
 
 import shutil
+import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 import tifffile
+from forks import Forks, Started
 from hypothesis import settings
 from numpy.typing import NDArray
 
@@ -22,6 +24,7 @@ SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"
 
 GLASS = (243, 243, 243)
 TISSUE = (205, 140, 190)
+TUMOUR = (120, 60, 140)
 
 
 @pytest.fixture
@@ -117,3 +120,116 @@ def make_xml() -> Callable[..., Path]:
 def box(left: float, top: float, right: float, bottom: float) -> list[tuple[float, float]]:
     """A rectangle as a ring."""
     return [(left, top), (right, top), (right, bottom), (left, bottom)]
+
+
+@pytest.fixture(scope="session")
+def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
+    """`forks.start(folder, "train", ...)`: a run of the program in a process of its own, without the wait for torch."""
+    server = Forks(tmp_path_factory.mktemp("forks"))
+    yield server
+    server.close()
+
+
+def tile_pixels(kind: str, rng: np.random.Generator, side_px: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """A tile of pale tissue, of dark tumour, or of half and half along a line between patches; and its mask."""
+    is_tumour = np.zeros((side_px, side_px), bool)
+    if kind == "mixture":
+        is_tumour[: side_px // 2] = True
+        is_tumour = np.rot90(is_tumour, rng.integers(4))
+    is_tumour = is_tumour | (kind == "metastases")
+    rgb = np.where(is_tumour[..., None], TUMOUR, TISSUE) + rng.integers(-12, 13, (side_px, side_px, 3))
+    return np.clip(rgb, 0, 255).astype(np.uint8), is_tumour.astype(np.uint8) * 255
+
+
+ALIKE = {"normal": 4, "metastases": 4, "mixture": 8}
+TINY = """
+[model]
+patch_px = 16
+width = 4
+features = 4
+hidden = [16]
+
+[training]
+steps = 40
+bag_size = 8
+bags_per_step = 8
+evaluate_every = 10
+validation_bags = 16
+learning_rate = 0.01
+"""
+"""Settings with which a data set of `make_dataset` is learnt in a second."""
+
+
+def write_dataset(
+    dataset: Path,
+    *,
+    train: Mapping[str, int] = ALIKE,
+    val: Mapping[str, int] = ALIKE,
+    tile_px: int = 64,
+    mpp: float = 2.0,
+    seed: int = 0,
+) -> Path:
+    """A data set with so many tiles of each kind in each split, and their masks; `unlabelled` is without a label."""
+    from ucc_path.formats import dataset_json, png, tiles_csv
+    from ucc_path.tiles.labelling import KINDS, UCC_OF_KIND, UNLABELLED
+
+    rng = np.random.default_rng(seed)
+    rows: list[tiles_csv.TileRow] = []
+    for split, counts in (("train", train), ("val", val)):
+        for folder in ("images", "masks"):
+            (dataset / folder / split).mkdir(parents=True)
+        for kind in [name for name in (*KINDS, UNLABELLED) for _ in range(counts.get(name, 0))]:
+            rgb, mask = tile_pixels(kind, rng, tile_px)
+            row = tiles_csv.TileRow(
+                tile_id=f"{split}_{len(rows):03}",
+                slide=split,
+                split=split,
+                x_l0=len(rows) * tile_px,
+                y_l0=0,
+                tile_px=tile_px,
+                mpp=mpp,
+                tumour_fraction=None if kind == UNLABELLED else float(mask.mean() / 255),
+                kind=None if kind == UNLABELLED else kind,
+                ucc=UCC_OF_KIND.get(kind),
+            )
+            png.write(tiles_csv.image_path(dataset, row), rgb)
+            png.write(tiles_csv.mask_path(dataset, row), mask)
+            rows.append(row)
+    tiles_csv.write(dataset, rows)
+    dataset_json.write(dataset, {"settings": {}, "slides": []})
+    return dataset
+
+
+@pytest.fixture
+def make_dataset(tmp_path: Path) -> Callable[..., Path]:
+    """`make_dataset(val={"normal": 2})`: the folder `dataset`, as `write_dataset` makes it."""
+    return lambda name="dataset", **how: write_dataset(tmp_path / name, **how)
+
+
+@pytest.fixture
+def start_train(forks: Forks, tmp_path: Path) -> Callable[..., Started]:
+    """`start_train("--seed", "1")`: a tiny training of `dataset` into `run` on its way, in a process of its own."""
+    (tmp_path / "tiny.toml").write_text(TINY)
+
+    def start(*arguments: str | Path, environment: Mapping[str, str] | None = None) -> Started:
+        command = ("train", "dataset", "--settings", "tiny.toml", *arguments)
+        return forks.start(tmp_path, *command, environment=environment)
+
+    return start
+
+
+@pytest.fixture
+def run_train(start_train: Callable[..., Started]) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """The same, run to its end."""
+    return lambda *arguments: start_train(*arguments).wait()
+
+
+@pytest.fixture(scope="session")
+def whole_run(forks: Forks, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished tiny run that nothing disturbed, to compare with; its `dataset` lies beside it."""
+    folder = tmp_path_factory.mktemp("whole_run")
+    write_dataset(folder / "dataset")
+    (folder / "tiny.toml").write_text(TINY)
+    done = forks.start(folder, "train", "dataset", "--settings", "tiny.toml").wait()
+    assert done.returncode == 0, done.stderr
+    return folder / "run"

@@ -14,7 +14,7 @@ from ucc_path.errors import OutputError, UccPathError
 
 PARTIAL = ".partial"
 _REPLACED = ".replaced"
-_LOCK = ".ucc-path.lock"  # a name that nobody else gives: it is written to and removed
+LOCK = ".ucc-path.lock"  # a name that nobody else gives: it is written to and removed
 
 
 @contextmanager
@@ -59,7 +59,7 @@ def locked_folder(path: Path) -> Iterator[Path]:
         if path.is_symlink():  # still
             raise OutputError(f"{path} is a link that leads to itself; choose another folder with -o")
         path.parent.mkdir(parents=True, exist_ok=True)
-        lock = path / _LOCK if path.is_mount() else _beside(path, _LOCK)
+        lock = path / LOCK if path.is_mount() else _beside(path, LOCK)
         with lock.open("w") as locked:
             _take(lock, locked.fileno(), path)
             try:

@@ -17,6 +17,8 @@ class Batch(NamedTuple):
 
     images: Tensor  # float32, (bags, instances, channels, side, side) or (tiles, channels, side, side)
     targets: Tensor  # int64 (bags,) or (bags, instances), or bool (tiles, side, side)
+    # What the images were divided by, squared: the error of patches is weighed as that of light or density themselves.
+    variance: float = 1.0
 
 
 class Losses(NamedTuple):
@@ -35,13 +37,13 @@ def count_losses(network: nn.Module, batch: Batch, alpha: float) -> Losses:
     accuracy = (logits.argmax(1) == batch.targets).float().mean()
     if drawn is None:
         return Losses(entropy, entropy.detach(), _undefined(entropy), accuracy)
-    mse = functional.mse_loss(drawn.float(), batch.images[:, : drawn.shape[1]])
+    mse = batch.variance * functional.mse_loss(drawn.float(), batch.images[:, : drawn.shape[1]])
     return Losses(alpha * entropy + (1 - alpha) * mse, entropy.detach(), mse.detach(), accuracy)
 
 
 def reconstruction_losses(network: nn.Module, batch: Batch, alpha: float) -> Losses:
     """The autoencoder: squared error of the patches."""
-    mse = functional.mse_loss(network(batch.images).float(), batch.images)
+    mse = batch.variance * functional.mse_loss(network(batch.images).float(), batch.images)
     return Losses(mse, _undefined(mse), mse.detach(), _undefined(mse))
 
 

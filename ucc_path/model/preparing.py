@@ -24,6 +24,11 @@ class Preparation(nn.Module):
         self.register_buffer("mean", torch.tensor(mean, dtype=torch.float32))
         self.register_buffer("std", torch.tensor(std, dtype=torch.float32))
 
+    @property
+    def variance(self) -> float:
+        """Of the light or the density, as the mean of all channels."""
+        return float(self.std.square().mean())
+
     def forward(self, pixels: Tensor, stain: Tensor | None = None) -> Tensor:
         """`stain` is (n, 3, 4) for the n of the first axis: a matrix on optical density, and a shift.
 
@@ -35,5 +40,6 @@ class Preparation(nn.Module):
         if stain is None:
             return ((density - self.mean) / self.std).movedim(-1, -3)
         flat = density.flatten(1, -2)  # -> (n, pixels, 3)
-        changed = torch.baddbmm(stain[:, None, :, 3], flat, stain[:, :, :3].transpose(1, 2))
+        with torch.autocast(pixels.device.type, enabled=False):  # the same pixels, whether to learn from or to judge
+            changed = torch.baddbmm(stain[:, None, :, 3], flat, stain[:, :, :3].transpose(1, 2))
         return changed.view_as(density).movedim(-1, -3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import platform
 import shutil
@@ -9,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 
 from ucc_path.engine.local import usable_cores
@@ -34,7 +36,7 @@ class Finding:
 
 def examine(folder: Path) -> Iterator[Finding]:
     """Looks at everything the tool stands on; `folder` is where the user works."""
-    checks: tuple[Callable[[], Finding], ...] = (_python, _openslide, _torch, _gpu, _memory, _cores)
+    checks: tuple[Callable[[], Finding], ...] = (_python, _openslide, _torch, _gpu, _tensorboard, _memory, _cores)
     for check in checks:
         yield check()
     yield _disk(folder)
@@ -56,13 +58,13 @@ def _openslide() -> Finding:
         from ucc_path.slide.reader import library_version
     except (ImportError, OSError) as err:
         return Finding(FAIL, "OpenSlide", f"cannot be loaded ({err})", fix)
-    version = library_version()
-    if _numbers(version) < MIN_OPENSLIDE:
-        return Finding(WARN, "OpenSlide", f"{version} has known holes that a hostile slide can use", fix)
+    found = library_version()
+    if _numbers(found) < MIN_OPENSLIDE:
+        return Finding(WARN, "OpenSlide", f"{found} has known holes that a hostile slide can use", fix)
     problem = _read_back()
     if problem:
         return Finding(FAIL, "OpenSlide", problem, fix)
-    return Finding(PASS, "OpenSlide", f"{version}, reads slides")
+    return Finding(PASS, "OpenSlide", f"{found}, reads slides")
 
 
 def _read_back() -> str:
@@ -108,6 +110,14 @@ def _gpu() -> Finding:
         return Finding(WARN, "GPU", "none found: everything works on the CPU, more slowly", fix)
     names = [torch.cuda.get_device_name(device) for device in range(torch.cuda.device_count())]
     return Finding(PASS, "GPU", ", ".join(names))
+
+
+def _tensorboard() -> Finding:
+    """Optional: looked for, not loaded."""
+    if importlib.util.find_spec("tensorboard") is None:
+        fix = "pip install 'ucc-path[tensorboard]' if you want to watch training with it"
+        return Finding(WARN, "TensorBoard", "not installed; only train --tensorboard needs it", fix)
+    return Finding(PASS, "TensorBoard", f"{version('tensorboard')}, for train --tensorboard")
 
 
 def _memory() -> Finding:

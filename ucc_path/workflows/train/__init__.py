@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import torch
 from torch import Tensor
 
 from ucc_path.clusters import CLASSES, Clusters
+from ucc_path.errors import RunError
 from ucc_path.formats import metrics_csv, model_safetensors, png, run_json
 from ucc_path.formats.metrics_csv import MetricsRow
 from ucc_path.model.card import ModelCard
@@ -70,6 +72,12 @@ def _lead(
 ) -> Generator[Event, None, TrainReport]:
     """The process that reads, writes and speaks; the others wait until it has made everything ready."""
     is_ready = False
+
+    def tell_the_others() -> None:
+        nonlocal is_ready
+        is_ready = True
+        ranks.any(False, device)
+
     try:
         request = checked(request, ranks.world)
         rows, notices = choose_rows(request)
@@ -77,14 +85,13 @@ def _lead(
         identity = identity_of(request)
         with opened(request, identity) as run:
             if run.is_finished:
+                clear(run.folder, (RESUME,))  # of a run killed just before it did
                 return TrainReport(run.folder, int(run.record.get("steps") or 0))
             record = first_record(request, rows, run, identity, device=str(device), processes=ranks.world)
             run_json.write(run.folder, record)
             yield from read_tiles(request, run.tiles, rows)
             job = Job(request, rows, run, ranks, device)
-            lesson = yield from prepare(job)
-            is_ready = True
-            ranks.any(False, device)
+            lesson = yield from prepare(job, tell_the_others)
             yield Step(_what_begins(job, lesson))
             pace = yield from learn(job, lesson, should_stop)
             record |= last_record(lesson.learner, pace)
@@ -107,7 +114,8 @@ def _follow(
     rows, _ = choose_rows(request)
     job = Job(request, rows, Run(Path(os.path.realpath(request.output)), {}), ranks, device)
     lesson = yield from prepare(job)
-    yield from learn(job, lesson, should_stop)
+    with suppress(RunError):  # which the first process meets too, and tells of
+        yield from learn(job, lesson, should_stop)
 
 
 def _what_begins(job: Job, lesson: Lesson) -> str:

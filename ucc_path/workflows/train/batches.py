@@ -77,6 +77,7 @@ class Batches:
 
     request: TrainRequest
     preparation: Preparation
+    variance: float
     device: torch.device
     ranks: Ranks
 
@@ -89,7 +90,8 @@ class Batches:
     def prepared(self, tensors: Tensors) -> Batch:
         """The batch on the device, as the network takes it."""
         pixels, targets = (self._moved(value) for value in (tensors.pixels, tensors.targets))
-        return Batch(self.preparation(pixels, None if tensors.stain is None else self._moved(tensors.stain)), targets)
+        stain = None if tensors.stain is None else self._moved(tensors.stain)
+        return Batch(self.preparation(pixels, stain), targets, self.variance)
 
     def validation(self, sampler: Sampler | None) -> Iterator[Batch]:
         """The same batches at every evaluation; none without validation tiles."""

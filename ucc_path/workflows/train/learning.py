@@ -67,8 +67,11 @@ class Pace:
     waiting_share: float  # of the time, for batches
 
 
-def prepare(job: Job) -> Generator[Event, None, Lesson]:
-    """The network with its first weights, and its samplers."""
+def prepare(job: Job, when_ready: Callable[[], None] = lambda: None) -> Generator[Event, None, Lesson]:
+    """The network with its first weights, and its samplers.
+
+    `when_ready` is called once the data are found to be usable: what comes then is done by all processes together.
+    """
     request, rows = job.request, job.rows
     tiles = tile_set(job.run.tiles, "train", rows["train"], request.model_settings.colours)
     train = make_sampler(request, tiles, rows["train"].names, "train")
@@ -80,6 +83,7 @@ def prepare(job: Job) -> Generator[Event, None, Lesson]:
     val = yield from _validation(job)
     plain = make_sampler(request, tiles, rows["train"].names, "colours")
     levels = colours_of(plain, request.model_settings.colours)
+    when_ready()
     torch.manual_seed(request.training.seed)
     network = build(
         request.model,
@@ -89,14 +93,8 @@ def prepare(job: Job) -> Generator[Event, None, Lesson]:
         decode_every=request.training.decode_every,
     )
     learner = Learner(network, LOSSES[request.model], request.training, job.device, job.ranks)
-    return Lesson(
-        learner,
-        Preparation(request.model_settings.colours, *levels).to(job.device),
-        levels,
-        train,
-        val,
-        _guess(request, val or plain),
-    )
+    preparation = Preparation(request.model_settings.colours, *levels).to(job.device)
+    return Lesson(learner, preparation, levels, train, val, _guess(request, val or plain, preparation))
 
 
 def _validation(job: Job) -> Generator[Event, None, Sampler | None]:
@@ -113,20 +111,20 @@ def _validation(job: Job) -> Generator[Event, None, Sampler | None]:
         return None
 
 
-def _guess(request: TrainRequest, sampler: Sampler) -> float:
+def _guess(request: TrainRequest, sampler: Sampler, preparation: Preparation) -> float:
     if request.supervision == "mask":
         share = tumour_share(sampler)
         return entropy_of(np.array([share, 1 - share]))
     outputs = len(request.label_names)
-    # Of the autoencoder: the variance of its inputs, which are standardised.
-    return entropy_of(np.full(outputs, 1 / outputs)) if outputs else 1.0
+    # The autoencoder's guess is the mean of all patches, which is wrong by their variance.
+    return entropy_of(np.full(outputs, 1 / outputs)) if outputs else preparation.variance
 
 
 def learn(job: Job, lesson: Lesson, should_stop: Callable[[], bool]) -> Generator[Event, None, Pace]:
     """Trains from where the run stands to its end, or until it is told to stop; saves the state on the way."""
     learner, settings = lesson.learner, job.request.training
     resumed_at_step, earlier_s = yield from _restore(job, learner)
-    batches = Batches(job.request, lesson.preparation, job.device, job.ranks)
+    batches = Batches(job.request, lesson.preparation, lesson.preparation.variance, job.device, job.ranks)
     began_s = saved_s = shown_s = time.perf_counter()
     stopped = ""
 
@@ -180,6 +178,8 @@ def _restore(job: Job, learner: Learner) -> Generator[Event, None, tuple[int | N
             raise RunError(
                 f"the saved state in {job.run.folder} is not of this model; start anew with --overwrite"
             ) from err
+    if learner.step > job.request.training.steps:
+        raise RunError(f"{job.run.folder} has taken {learner.step} steps; give --steps {learner.step} or more")
     if job.request.resume:
         yield Step(f"Going on at step {learner.step}" if saved else "Nothing was saved: starting at step 0")
     if job.ranks.is_first:

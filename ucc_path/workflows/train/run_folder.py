@@ -11,7 +11,7 @@ from typing import Any
 
 from ucc_path.errors import OutputError, RunError
 from ucc_path.formats import metrics_csv, model_safetensors, resume_state, run_json, tensorboard_log
-from ucc_path.formats.atomic import locked_folder
+from ucc_path.formats.atomic import LOCK, PARTIAL, locked_folder
 from ucc_path.workflows.train.request import TrainRequest
 
 LOSS_PICTURE = "loss.png"
@@ -42,8 +42,7 @@ class Run:
 def opened(request: TrainRequest, identity: Mapping[str, Any]) -> Iterator[Run]:
     """The run's folder, for this process alone; refuses one that is not ours, finished, or of another training."""
     with locked_folder(request.output) as folder:
-        is_there = folder.exists() and not (folder.is_dir() and not any(folder.iterdir()))
-        if not is_there:
+        if not folder.exists() or _is_empty(folder):
             folder.mkdir(exist_ok=True)
             yield Run(folder, {})
             return
@@ -63,6 +62,12 @@ def opened(request: TrainRequest, identity: Mapping[str, Any]) -> Iterator[Run]:
         if not is_finished:
             _require_same(folder, record, identity)
         yield Run(folder, record, is_finished)
+
+
+def _is_empty(folder: Path) -> bool:
+    """Whether nothing is in it but what a run killed at its very start left, and the lock on a disk of its own."""
+    passing = (run_json.NAME + PARTIAL, LOCK)
+    return folder.is_dir() and all(path.name in passing for path in folder.iterdir())
 
 
 def clear(folder: Path, names: tuple[str, ...] = _OURS) -> None:

@@ -1,0 +1,103 @@
+"""Which device a name means, and how processes share the work."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from ucc_path.errors import SettingsError
+from ucc_path.model.devices import ALONE, Ranks, choose_device, joined, mixed_precision
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+
+
+@pytest.fixture
+def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+
+
+@pytest.mark.usefixtures("no_gpu")
+def test_auto_is_the_cpu_where_there_is_no_gpu() -> None:
+    assert choose_device("auto") == choose_device("cpu") == CPU
+
+
+@pytest.mark.usefixtures("two_gpus")
+def test_auto_is_the_gpu_of_the_process() -> None:
+    assert choose_device("auto") == torch.device("cuda", 0)
+    assert choose_device("auto", local_rank=1) == choose_device("cuda", local_rank=1) == torch.device("cuda", 1)
+    assert choose_device("cpu") == CPU
+
+
+@pytest.mark.usefixtures("two_gpus")
+def test_a_gpu_is_chosen_by_its_number_and_must_be_there() -> None:
+    assert choose_device("cuda:1") == torch.device("cuda", 1)
+    with pytest.raises(SettingsError, match=r"--device cuda:2: there are 2 GPUs .*see ucc-path doctor"):
+        choose_device("cuda:2")
+    with pytest.raises(SettingsError, match="there are 2 GPUs"):
+        choose_device("auto", local_rank=2)
+
+
+@pytest.mark.usefixtures("no_gpu")
+@pytest.mark.parametrize("name", ["cuda", "cuda:0", "cuda:7"])
+def test_a_gpu_is_refused_where_there_is_none(name: str) -> None:
+    with pytest.raises(SettingsError, match=f"--device {name}: there are 0 GPUs that torch can use"):
+        choose_device(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("gpu", "is no device"),
+        ("", "is no device"),
+        ("cuda:x", "is no device"),
+        ("cuda:-1", "is no device"),
+        ("cuda:99999999999999999999", "is no device"),
+        ("CPU", "is no device"),
+        ("mps", "is not supported"),
+        ("meta", "is not supported"),
+    ],
+)
+def test_other_names_are_refused_with_what_there_is(name: str, reason: str) -> None:
+    with pytest.raises(SettingsError, match=f"--device {name} {reason}; it can be auto, cpu, cuda or cuda:N"):
+        choose_device(name)
+
+
+def test_a_cpu_computes_in_full_precision() -> None:
+    with mixed_precision(CPU):
+        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.float32
+
+
+@pytest.mark.parametrize(("count", "world"), [(20, 1), (20, 4), (6, 3)])
+def test_the_shares_of_all_processes_are_equal_and_make_up_the_whole(count: int, world: int) -> None:
+    parts = [list(range(count))[Ranks(rank, world).part(count)] for rank in range(world)]
+    assert {len(part) for part in parts} == {count // world}
+    assert [number for part in parts for number in part] == list(range(count))
+
+
+def test_equal_shares_leave_a_remainder_to_nobody() -> None:
+    assert [Ranks(rank, 3).part(11) for rank in range(3)] == [slice(0, 3), slice(3, 6), slice(6, 9)]
+
+
+def test_the_first_process_is_the_one_that_speaks() -> None:
+    assert [Ranks(rank, 2).is_first for rank in range(2)] == [True, False]
+
+
+def test_a_process_alone_waits_for_nobody() -> None:
+    values = torch.tensor([1.0, 2.0])
+    assert ALONE.summed(values).tolist() == [1, 2]
+    assert [ALONE.any(flag, CPU) for flag in (False, True)] == [False, True]
+    ALONE.wait()
+
+
+def test_without_torchrun_a_process_is_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    with joined("cpu") as (ranks, device):
+        assert (ranks, device) == (ALONE, CPU)
+        assert not torch.distributed.is_initialized()

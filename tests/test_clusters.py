@@ -1,0 +1,155 @@
+"""Clusters of features, and their names by the rows whose class is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from ucc_path.clusters import CLASSES, UNKNOWN, Clusters, fit, named, nearest
+from ucc_path.tiles.labelling import METASTASES, NORMAL
+
+NORMAL_KIND, METASTASES_KIND = CLASSES.index(NORMAL), CLASSES.index(METASTASES)
+
+
+def make_blobs(*counts: int, features: int = 4, seed: int = 0) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """Rows about 0.1, 0.3, 0.5, ... in all features, shuffled; and the blob of each."""
+    rng = np.random.default_rng(seed)
+    blobs = rng.permutation(np.repeat(np.arange(len(counts)), counts))
+    rows = 0.1 + 0.2 * blobs[:, None] + rng.normal(0, 0.01, (len(blobs), features))
+    return rows.astype(np.float32), blobs
+
+
+def rows(*pairs: tuple[int, int, int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(cluster, kind, how often) as the two columns that `named` takes."""
+    assigned, kinds, counts = zip(*pairs, strict=True)
+    return np.repeat(assigned, counts), np.repeat(kinds, counts)
+
+
+def test_each_row_goes_to_the_nearest_centre() -> None:
+    centres = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0]], np.float32)
+    features = np.array([[0.2, 0.1], [0.9, 0.4], [0.9, 0.6], [5.0, 9.0]], np.float32)
+    found = nearest(features, centres)
+    assert found.tolist() == [0, 1, 2, 2] and found.dtype == np.int64
+
+
+def test_nearest_is_by_distance_also_where_features_are_all_but_the_same() -> None:
+    rng = np.random.default_rng(0)
+    features = (0.5 + 1e-6 * rng.standard_normal((200, 16))).astype(np.float32)
+    centres = features[:3]
+    distances = np.square(features[:, None].astype(np.float64) - centres[None].astype(np.float64)).sum(axis=2)
+    assert np.array_equal(nearest(features, centres), distances.argmin(axis=1))
+
+
+def test_of_two_equally_near_centres_the_first_is_taken() -> None:
+    middle = np.array([[0.5, 0.5]], np.float32)
+    apart = np.array([[0.0, 0.5], [1.0, 0.5]], np.float32)
+    assert nearest(middle, apart).tolist() == nearest(middle, apart[::-1]).tolist() == [0]
+    assert nearest(middle, np.repeat(apart, 2, axis=0)).tolist() == [0]
+
+
+def test_no_rows_have_no_clusters() -> None:
+    assert nearest(np.empty((0, 2), np.float32), np.zeros((2, 2), np.float32)).shape == (0,)
+
+
+def test_clusters_assign_the_label_value_less_one() -> None:
+    clusters = Clusters(np.array([[0.0], [1.0]], np.float32), CLASSES)
+    assert clusters.assign(np.array([[0.9], [0.1]], np.float32)).tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("tumour_blob", [0, 1])
+@pytest.mark.parametrize("seed", range(3))
+def test_blobs_are_found_and_have_the_place_of_their_class(tumour_blob: int, seed: int) -> None:
+    features, blobs = make_blobs(300, 100, seed=seed)
+    kinds = np.where(blobs == tumour_blob, METASTASES_KIND, NORMAL_KIND)
+    found = fit(features, kinds, clusters=2, seed=seed)
+    assert found.names == (NORMAL, METASTASES)
+    assert found.centroids.dtype == np.float32
+    assert np.array_equal(found.assign(features), kinds)
+    for kind in (NORMAL_KIND, METASTASES_KIND):
+        np.testing.assert_allclose(found.centroids[kind], features[kinds == kind].mean(axis=0), atol=1e-4)
+
+
+def test_rows_of_no_known_class_help_to_find_clusters_and_not_to_name_them() -> None:
+    features, blobs = make_blobs(200, 200)
+    kinds = np.full(400, UNKNOWN)
+    kinds[np.flatnonzero(blobs == 1)[:2]] = NORMAL_KIND
+    kinds[np.flatnonzero(blobs == 0)[:1]] = METASTASES_KIND
+    found = fit(features, kinds, clusters=2, seed=0)
+    assert np.array_equal(found.assign(features), np.where(blobs == 1, NORMAL_KIND, METASTASES_KIND))
+
+
+def test_clusters_are_the_same_whatever_the_number_of_threads() -> None:
+    features = np.random.default_rng(0).random((6000, 16), np.float32)  # no blobs: every digit matters
+    kinds = np.full(6000, UNKNOWN)
+    found = []
+    for threads in (1, 2):
+        with threadpool_limits(threads):
+            found.append(fit(features, kinds, clusters=3, seed=0, starts=2).centroids)
+    assert np.array_equal(found[0], found[1])
+
+
+def test_the_seed_decides_where_it_begins() -> None:
+    features = np.random.default_rng(0).random((500, 8), np.float32)
+    kinds = np.full(500, UNKNOWN)
+    first, again, other = (fit(features, kinds, clusters=4, seed=seed, starts=1).centroids for seed in (0, 0, 1))
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def test_clusters_are_named_by_the_share_of_each_class_and_not_by_its_number() -> None:
+    """100 normal rows strayed into the cluster of all 90 metastases: by number it would be called normal, twice."""
+    assigned, kinds = rows((1, NORMAL_KIND, 900), (0, NORMAL_KIND, 100), (0, METASTASES_KIND, 90))
+    order, names = named(assigned, kinds, 2)
+    assert (order.tolist(), names) == ([1, 0], (NORMAL, METASTASES))
+
+
+def test_ten_times_as_many_normal_rows_do_not_outvote_the_metastases() -> None:
+    """By numbers, normal in 0 and metastases in 1 would explain 520 + 10 rows; by shares it is the other way round."""
+    assigned, kinds = rows(
+        (0, NORMAL_KIND, 520), (1, NORMAL_KIND, 480), (0, METASTASES_KIND, 90), (1, METASTASES_KIND, 10)
+    )
+    order, names = named(assigned, kinds, 2)
+    assert (order.tolist(), names) == ([1, 0], (NORMAL, METASTASES))
+
+
+def test_both_classes_in_one_cluster_are_still_matched_one_to_one() -> None:
+    assigned, kinds = rows((0, NORMAL_KIND, 10), (0, METASTASES_KIND, 8), (1, METASTASES_KIND, 2))
+    order, names = named(assigned, kinds, 2)
+    assert (order.tolist(), names) == ([0, 1], (NORMAL, METASTASES))
+
+
+@pytest.mark.parametrize("cluster", [0, 1])
+@pytest.mark.parametrize("kind", [NORMAL_KIND, METASTASES_KIND])
+def test_with_one_class_known_the_other_of_two_clusters_is_the_other_class(kind: int, cluster: int) -> None:
+    assigned, kinds = rows((cluster, kind, 8), (1 - cluster, kind, 2), (1 - cluster, UNKNOWN, 50))
+    order, names = named(assigned, kinds, 2)
+    assert names == (NORMAL, METASTASES)
+    assert order[kind] == cluster and order[1 - kind] == 1 - cluster
+
+
+@pytest.mark.parametrize("clusters", [2, 3])
+def test_with_no_class_known_clusters_are_called_by_their_numbers(clusters: int) -> None:
+    assigned, kinds = rows((0, UNKNOWN, 3), (1, UNKNOWN, 3))
+    order, names = named(assigned, kinds, clusters)
+    assert order.tolist() == list(range(clusters))
+    assert names == ("cluster 1", "cluster 2", "cluster 3")[:clusters]
+
+
+def test_of_three_clusters_two_are_classes_and_the_third_keeps_its_number() -> None:
+    assigned, kinds = rows((2, NORMAL_KIND, 9), (0, METASTASES_KIND, 9), (1, METASTASES_KIND, 4), (1, UNKNOWN, 99))
+    order, names = named(assigned, kinds, 3)
+    assert (order.tolist(), names) == ([2, 0, 1], (NORMAL, METASTASES, "cluster 3"))
+
+
+def test_metastases_are_the_second_label_also_where_they_are_all_that_is_known() -> None:
+    assigned, kinds = rows((0, METASTASES_KIND, 9), (1, METASTASES_KIND, 1), (1, UNKNOWN, 5), (2, UNKNOWN, 5))
+    order, names = named(assigned, kinds, 3)
+    assert (order.tolist(), names) == ([1, 0, 2], ("cluster 1", METASTASES, "cluster 3"))
+
+
+def test_normal_is_the_first_label_of_three() -> None:
+    assigned, kinds = rows((2, NORMAL_KIND, 9), (0, UNKNOWN, 5), (1, UNKNOWN, 5))
+    order, names = named(assigned, kinds, 3)
+    assert (order.tolist(), names) == ([2, 0, 1], (NORMAL, "cluster 2", "cluster 3"))
