@@ -210,6 +210,20 @@ def test_to_judge_teaches_nothing(norm: str) -> None:
     assert learner.network.training
 
 
+def test_to_judge_remembers_no_way_back() -> None:
+    """Which would take as much memory as learning does."""
+    seen = []
+
+    def losses_of(network: nn.Module, batch: Batch, alpha: float) -> Losses:
+        seen.append(torch.is_grad_enabled())
+        return scripted_losses(network, batch, alpha)
+
+    learner = Learner(Scripted(), losses_of, TRAINING, CPU)
+    learner.learn(says(1.0))
+    learner.evaluate([says(1.0)])
+    assert seen == [True, False]
+
+
 def test_the_parameters_are_counted() -> None:
     learner = make_learner("supervised", norm="batch")
     numbers = [value.numel() for name, value in learner.network.state_dict().items() if "running" not in name]

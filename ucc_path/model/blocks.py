@@ -8,7 +8,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 REDUCTION = 4  # of the side of a picture: two blocks of stride 2
-_GROUPS = 8
+# A group of one channel would take away how dark a patch is, which is half of what there is to see.
+_CHANNELS_OF_GROUP = 4
+_MOST_GROUPS = 8
 
 
 def norm_layer(kind: str, channels: int) -> nn.Module:
@@ -16,7 +18,8 @@ def norm_layer(kind: str, channels: int) -> nn.Module:
     if kind == "batch":
         return nn.BatchNorm2d(channels)
     if kind == "group":
-        return nn.GroupNorm(math.gcd(_GROUPS, channels), channels)
+        groups = math.gcd(_MOST_GROUPS, max(1, channels // _CHANNELS_OF_GROUP), channels)
+        return nn.GroupNorm(groups, channels)
     return nn.Identity()
 
 
@@ -34,7 +37,8 @@ class WideBlock(nn.Module):
         self.norm1, self.norm2 = norm_layer(norm, inputs), norm_layer(norm, outputs)
         self.conv1 = nn.Conv2d(inputs, outputs, 3, stride=stride, padding=1)
         self.conv2 = nn.Conv2d(outputs, outputs, 3, padding=1)
-        self.shortcut = nn.Conv2d(inputs, outputs, 1, stride=stride)
+        self.stride = stride
+        self.shortcut = nn.Conv2d(inputs, outputs, 1)
 
     def forward(self, x: Tensor) -> Tensor:
         """(n, inputs, height, width) -> (n, outputs, height', width')."""
@@ -42,7 +46,9 @@ class WideBlock(nn.Module):
             x = functional.interpolate(x, scale_factor=2, mode="nearest")
         active = functional.relu(self.norm1(x))
         inner = self.conv2(functional.relu(self.norm2(self.conv1(active))))
-        outer: Tensor = inner + self.shortcut(active)
+        # Pixels are left out here and not by the 1x1 convolution: with a stride and few channels its backward pass in
+        # torch 2.13 (channels last, on a CPU) writes beyond its memory.
+        outer: Tensor = inner + self.shortcut(active[..., :: self.stride, :: self.stride])
         return outer
 
 
