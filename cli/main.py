@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import os
 import signal
 import sys
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import click
 
 from ucc_path import __version__
-from ucc_path.errors import UccPathError
+from ucc_path.errors import SettingsError, UccPathError
 
 COMMANDS = {
     "demo": "The workflow on slides it makes itself, offline.",
@@ -65,7 +66,7 @@ def main() -> None:
     try:
         status = ucc_path.main(prog_name="ucc-path", standalone_mode=False)
     except click.exceptions.Abort:
-        click.echo("Interrupted; nothing half done was left behind.", err=True)
+        click.echo("Interrupted; nothing half written was left behind.", err=True)
         status = EXIT_INTERRUPTED
     except click.ClickException as err:
         err.show()
@@ -73,6 +74,8 @@ def main() -> None:
     except UccPathError as err:
         if "--debug" in sys.argv:
             raise
-        click.echo(f"Error: {err}", err=True)
+        # Settings are as wrong in all processes of a torchrun; the first says so.
+        if not (isinstance(err, SettingsError) and os.environ.get("RANK", "0") != "0"):
+            click.echo(f"Error: {err}", err=True)
         status = EXIT_BAD_INPUT
     sys.exit(status or 0)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _DEFAULT_PRESET = next(iter(PRESETS))
 _HELP = """Train a model on the tiles of a data set.
 
@@ -103,6 +104,7 @@ def train(
 
     from .show import show
 
+    is_helper = os.environ.get("RANK", "0") != "0"  # one of several processes; the first speaks for all
     training = {field.name: given.pop(field.name) for field in fields(TrainingSettings) if field.name in given}
     request = TrainRequest(
         dataset=dataset,
@@ -113,7 +115,6 @@ def train(
         tissue=options.merged("tissue", settings),
         **given,
     )
-    is_helper = os.environ.get("RANK", "0") != "0"  # one of several processes; the first speaks for all
     with _stop_at_a_signal() as should_stop:
         report = show(train_model(request, should_stop), quiet=quiet or is_helper, verbose=verbose)
     if report is None:
@@ -133,9 +134,10 @@ def _stop_at_a_signal() -> Iterator[Callable[[], bool]]:
     def ask(number: int, frame: Any) -> None:
         nonlocal asked
         asked = True
-        signal.signal(number, signal.default_int_handler)
+        for any_of_them in _SIGNALS:
+            signal.signal(any_of_them, signal.default_int_handler)
 
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, ask) for number in _SIGNALS}
     try:
         yield lambda: asked
     finally:

@@ -155,7 +155,7 @@ bag_size = 8
 bags_per_step = 8
 evaluate_every = 10
 validation_bags = 16
-learning_rate = 0.01
+learning_rate = 0.005
 """
 """Settings with which a data set of `make_dataset` is learnt in a second."""
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from ucc_path.tiles.labelling import METASTASES, NORMAL
@@ -43,7 +45,8 @@ def fit(
     features: NDArray[np.float32], kinds: NDArray[np.int64], *, clusters: int, seed: int, starts: int = _STARTS
 ) -> Clusters:
     """k-means, its clusters named by the rows whose class is known: `kinds` is a place in CLASSES, or UNKNOWN."""
-    with threadpool_limits(1):  # threads would add in any order, and the same features have other last digits
+    with threadpool_limits(1), warnings.catch_warnings():  # threads add in any order, and the last digits would differ
+        warnings.simplefilter("ignore", ConvergenceWarning)  # of features that are all alike: the training tells of it
         means = KMeans(clusters, n_init=starts, random_state=seed).fit(features)
     centroids = means.cluster_centers_.astype(np.float32)
     order, names = named(nearest(features, centroids), kinds, clusters)

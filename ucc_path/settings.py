@@ -106,6 +106,11 @@ class ModelSettings:
     )
     classes: int = _setting(2, "clusters that the patches are put into", low=2, high=255)
 
+    @property
+    def side_multiple(self) -> int:
+        """What the side of a picture must be a multiple of: two blocks halve what the first convolution leaves."""
+        return 4 * self.stem_stride
+
 
 @dataclass(frozen=True, slots=True)
 class TrainingSettings:

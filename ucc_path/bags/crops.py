@@ -15,8 +15,6 @@ from ucc_path.errors import DatasetError
 from ucc_path.seeding import stream
 from ucc_path.settings import ModelSettings, TrainingSettings
 
-SIDE_MULTIPLE_PX = 8  # a Unet halves its picture three times
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Crops:
@@ -47,10 +45,11 @@ class CropSampler:
                 "or train --model ucc"
             )
         side = tiles.images.shape[1]
-        self.crop_px = min(training.crop_px, side) // SIDE_MULTIPLE_PX * SIDE_MULTIPLE_PX
+        multiple_px = model.side_multiple
+        self.crop_px = min(training.crop_px, side) // multiple_px * multiple_px
         if self.crop_px <= 0:
             raise DatasetError(
-                f"crops of {training.crop_px} px from tiles of {side} px are smaller than {SIDE_MULTIPLE_PX} px; "
+                f"crops of {training.crop_px} px from tiles of {side} px are smaller than {multiple_px} px; "
                 "set a larger crop_px under [training], or use larger tiles (--tile-px)"
             )
         self._images, self._masks = np.asarray(tiles.images), np.asarray(tiles.masks)

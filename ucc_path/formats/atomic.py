@@ -36,8 +36,9 @@ def replacing_folder(path: Path, *, marker: str, overwrite: bool) -> Iterator[Pa
 
     What a killed run left behind is cleared, and two runs at once into one folder are refused.
     """
-    if Path(os.path.realpath(path)).is_mount():
-        raise OutputError(f"{path} is a disk of its own, which cannot be replaced; choose a folder in it with -o")
+    with explaining(path):
+        if Path(os.path.realpath(path)).is_mount():
+            raise OutputError(f"{path} is a disk of its own, which cannot be replaced; choose a folder in it with -o")
     with locked_folder(path) as path:
         partial = _beside(path, PARTIAL)
         try:

@@ -14,7 +14,7 @@
     finished          whether training came to its end
     steps             how many were done
     best_step         the step whose weights were kept
-    stopped           "early" or "steps": what ended training; null while it runs
+    stopped           "early", "steps" or "diverged": what ended training; null while it runs
     converged         whether the model does better than guessing
     seconds           how long training took
     bags_per_s        bags learnt from in a second
@@ -43,6 +43,14 @@ def write(run: Path, record: Mapping[str, Any]) -> None:
     with replacing(run / NAME) as partial:
         # A path need not be text: its odd bytes become \\udcXX, which JSON reads back as they were.
         partial.write_text(text + "\n", encoding="utf-8", errors="backslashreplace")
+
+
+def is_ours(run: Path) -> bool:
+    """Whether a folder is a run's, of any version and however damaged its record."""
+    try:
+        return FORMAT in (run / NAME).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
 
 
 def read(run: Path) -> dict[str, Any]:

@@ -7,7 +7,6 @@ import math
 from torch import Tensor, nn
 from torch.nn import functional
 
-REDUCTION = 4  # of the side of a picture: two blocks of stride 2
 # A group of one channel would take away how dark a patch is, which is half of what there is to see.
 _CHANNELS_OF_GROUP = 4
 _MOST_GROUPS = 8

@@ -65,9 +65,17 @@ class Ranks:
             distributed.all_reduce(values)
         return values
 
+    def highest(self, wish: int, device: torch.device) -> int:
+        """The highest number that any process gives, so that all of them do the same at the same step."""
+        if self.world == 1:
+            return wish
+        wishes = torch.tensor(wish, device=device)
+        distributed.all_reduce(wishes, distributed.ReduceOp.MAX)
+        return int(wishes)
+
     def any(self, flag: bool, device: torch.device) -> bool:
-        """Whether the flag is up in any process, so that all of them act on it at the same step."""
-        return flag if self.world == 1 else bool(self.summed(torch.tensor(float(flag), device=device)) > 0)
+        """Whether the flag is up in any process."""
+        return bool(self.highest(int(flag), device))
 
     def wait(self) -> None:
         """Until all processes are here."""

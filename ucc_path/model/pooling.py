@@ -29,7 +29,8 @@ class KernelDensity(nn.Module):
             kernels = torch.exp(distance.square() / (-2 * self.sigma**2))
             density = kernels.mean(dim=1) / math.sqrt(2 * math.pi * self.sigma**2)  # -> (bags, features, bins)
             if self.normalise:
-                density = density / density.sum(dim=-1, keepdim=True)
+                # A narrow kernel can leave all samples of a value between two of them at zero.
+                density = density / density.sum(dim=-1, keepdim=True).clamp(min=torch.finfo(torch.float32).tiny)
             return density.flatten(1)
 
     def width(self, features: int) -> int:

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 
 from ucc_path.errors import ModelError, SettingsError
-from ucc_path.model.blocks import REDUCTION
 from ucc_path.model.card import ModelCard
 from ucc_path.model.losses import count_losses, mask_losses, patch_losses, reconstruction_losses
 from ucc_path.model.preparing import Preparation
@@ -43,7 +42,7 @@ def build(model: str, settings: ModelSettings, *, outputs: int, alpha: float, de
 
 def check_shape(settings: ModelSettings) -> None:
     """SettingsError where the parts of a network would not fit together."""
-    multiple = REDUCTION * settings.stem_stride
+    multiple = settings.side_multiple
     if settings.patch_px % multiple:
         raise SettingsError(
             f"patch_px is {settings.patch_px}; with stem_stride {settings.stem_stride} give a multiple of {multiple}"

@@ -128,7 +128,7 @@ class Learner:
         return sum(parameter.numel() for parameter in self.network.parameters())
 
     def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """Numbers and tensors from which `restore` goes on exactly."""
+        """Numbers and tensors from which `restore` goes on exactly; all processes have to ask for it together."""
         tensors = {_NETWORK + name: value for name, value in self.network.state_dict().items()}
         tensors |= {_BEST + name: value for name, value in self._best.items()}
         for name, parameter in self.network.named_parameters():
@@ -142,7 +142,7 @@ class Learner:
         }
         # JSON knows no infinity.
         numbers["best_loss"] = self.best_loss if self._best and math.isfinite(self.best_loss) else None
-        return numbers, tensors | {_SUMS: self._sums}
+        return numbers, tensors | {_SUMS: self._ranks.summed(self._sums)}
 
     def restore(self, numbers: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
         """Goes back to a state; KeyError, TypeError or RuntimeError if it is not one of this network."""
@@ -151,7 +151,7 @@ class Learner:
         self.step, self.best_step = int(numbers["step"]), int(numbers["best_step"])
         self.stale, self._summed = int(numbers["stale"]), int(numbers["summed"])
         self.best_loss = math.inf if numbers["best_loss"] is None else float(numbers["best_loss"])
-        self._sums.copy_(tensors[_SUMS])
+        self._sums.copy_(tensors[_SUMS] / self._ranks.world)
         adam = _under(_ADAM, tensors)
         for name, parameter in self.network.named_parameters() if adam else ():
             # Laid out in memory as the parameter is: the fused step goes through both side by side, whatever the axes.
@@ -169,6 +169,8 @@ class Learner:
 
     def _keep(self, val: Means | None) -> None:
         weights = self.network.state_dict()
+        if val is None and not all(bool(value.isfinite().all()) for value in weights.values()):
+            raise self._diverged()  # which a validation loss would have shown
         self._best = {name: value.detach().to("cpu", copy=True) for name, value in weights.items()}
         self.best_step, self.stale = self.step, 0
         self.best_loss = val.loss if val else math.inf

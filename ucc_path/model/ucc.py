@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from torch import Tensor, nn
 
-from ucc_path.model.blocks import REDUCTION, WideBlock, initialise, norm_layer
+from ucc_path.model.blocks import WideBlock, initialise, norm_layer
 from ucc_path.model.pooling import AveragePooling, KernelDensity
 from ucc_path.settings import ModelSettings
 
@@ -65,7 +65,7 @@ class Decoder(nn.Module):
 
 
 def _inner_side(settings: ModelSettings) -> int:
-    return settings.patch_px // (REDUCTION * settings.stem_stride)
+    return settings.patch_px // settings.side_multiple
 
 
 def _in_bags(values: Tensor, bags: Tensor) -> Tensor:

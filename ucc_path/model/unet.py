@@ -6,13 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ucc_path.model.blocks import REDUCTION, WideBlock, initialise, norm_layer
+from ucc_path.model.blocks import WideBlock, initialise, norm_layer
 from ucc_path.settings import ModelSettings
-
-
-def unet_multiple(settings: ModelSettings) -> int:
-    """What the side of a picture must be a multiple of."""
-    return REDUCTION * settings.stem_stride
 
 
 class Unet(nn.Module):
@@ -34,7 +29,7 @@ class Unet(nn.Module):
         initialise(self)
 
     def forward(self, tiles: Tensor) -> Tensor:
-        """(n, channels, side, side) -> (n, side, side); the side is a multiple of `unet_multiple`."""
+        """(n, channels, side, side) -> (n, side, side); the side is a multiple of the settings' `side_multiple`."""
         full = self.down1(self.stem(tiles))
         half = self.down2(full)
         x = self.up2(self.down3(half))

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, distributed
 
 from ucc_path.clusters import CLASSES, Clusters
 from ucc_path.errors import RunError
@@ -89,7 +89,10 @@ def _lead(
                 return TrainReport(run.folder, int(run.record.get("steps") or 0))
             record = first_record(request, rows, run, identity, device=str(device), processes=ranks.world)
             run_json.write(run.folder, record)
-            yield from read_tiles(request, run.tiles, rows)
+            for progress in read_tiles(request, run.tiles, rows):
+                yield progress
+                if should_stop():
+                    raise KeyboardInterrupt
             job = Job(request, rows, run, ranks, device)
             lesson = yield from prepare(job, tell_the_others)
             yield Step(_what_begins(job, lesson))
@@ -114,8 +117,13 @@ def _follow(
     rows, _ = choose_rows(request)
     job = Job(request, rows, Run(Path(os.path.realpath(request.output)), {}), ranks, device)
     lesson = yield from prepare(job)
-    with suppress(RunError):  # which the first process meets too, and tells of
-        yield from learn(job, lesson, should_stop)
+    try:
+        with suppress(RunError):  # which the first process meets too, and tells of
+            yield from learn(job, lesson, should_stop)
+    except RuntimeError as err:
+        if isinstance(err, distributed.DistError) or "by peer" in str(err):  # gloo has no class for it
+            raise RunError(f"process {ranks.rank} has lost the others; see what they say") from err
+        raise
 
 
 def _what_begins(job: Job, lesson: Lesson) -> str:

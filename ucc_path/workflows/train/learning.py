@@ -28,6 +28,7 @@ from ucc_path.workflows.train.request import TrainRequest
 from ucc_path.workflows.train.run_folder import Run
 
 SHOW_EVERY_S = 0.5
+_GO_ON, _SAVE, _STOP = range(3)
 
 EARLY, STEPS, DIVERGED, INTERRUPTED = "early", "steps", "diverged", "interrupted"
 """Why a training stopped."""
@@ -129,9 +130,9 @@ def learn(job: Job, lesson: Lesson, should_stop: Callable[[], bool]) -> Generato
     stopped = ""
 
     def save() -> None:
+        numbers, tensors = learner.state()
+        seconds = earlier_s + time.perf_counter() - began_s
         if job.ranks.is_first:
-            numbers, tensors = learner.state()
-            seconds = earlier_s + time.perf_counter() - began_s
             resume_state.write(job.run.folder, {**numbers, "seconds": seconds}, tensors)
 
     with Feed(batches.drawing(lesson.train), learner.step, settings.steps) as feed, _log(job, resumed_at_step) as log:
@@ -143,10 +144,12 @@ def learn(job: Job, lesson: Lesson, should_stop: Callable[[], bool]) -> Generato
                 now_s = time.perf_counter()
                 if evaluation:
                     yield from _tell(job, evaluation, log)
-                if job.ranks.any(should_stop(), job.device):
+                wish = _STOP if should_stop() else _SAVE if now_s - saved_s >= settings.save_every_s else _GO_ON
+                wish = job.ranks.highest(wish, job.device)
+                if wish == _STOP:
                     stopped = INTERRUPTED
                     break
-                if now_s - saved_s >= settings.save_every_s:
+                if wish == _SAVE:
                     save()
                     saved_s = time.perf_counter()
                 if now_s - shown_s >= SHOW_EVERY_S:
@@ -159,6 +162,7 @@ def learn(job: Job, lesson: Lesson, should_stop: Callable[[], bool]) -> Generato
             stopped = DIVERGED
         if stopped != DIVERGED:
             save()
+            yield _progress(learner, job)
         seconds = time.perf_counter() - began_s
         taken = (learner.step - (resumed_at_step or 0)) * settings.bags_per_step
         stopped = stopped or (STEPS if learner.step >= settings.steps else EARLY)

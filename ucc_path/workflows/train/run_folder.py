@@ -46,9 +46,9 @@ def opened(request: TrainRequest, identity: Mapping[str, Any]) -> Iterator[Run]:
             folder.mkdir(exist_ok=True)
             yield Run(folder, {})
             return
-        if not (folder / run_json.NAME).is_file():
+        if not run_json.is_ours(folder):
             raise OutputError(
-                f"{folder} exists and holds no {run_json.NAME}, so it is not ours; choose another with -o"
+                f"{folder} exists and holds no {run_json.NAME} of a run, so it is not ours; choose another with -o"
             )
         if request.overwrite:
             clear(folder)
