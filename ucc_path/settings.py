@@ -92,7 +92,7 @@ class ModelSettings:
     stem_stride: int = _setting(
         2, "stride of the first convolution; 2 makes everything after it four times cheaper", low=1, high=8
     )
-    norm: str = _setting("group", "norm before each activation; batch depends on the rest of the batch", choices=NORMS)
+    norm: str = _setting("none", "norm before each activation; batch depends on the rest of the batch", choices=NORMS)
     features: int = _setting(16, "features of a patch, J in the paper", low=1, high=4096)
     pooling: str = _setting("kde", "how the features of a bag become one vector", choices=POOLINGS)
     bins: int = _setting(11, "places on [0, 1] where a feature's density is sampled", low=2, high=1024)
@@ -119,12 +119,18 @@ class TrainingSettings:
     supervision: str = _setting(
         "ucc", "what the label of a tile is: its unique class count, or its kind", choices=SUPERVISIONS
     )
-    learning_rate: float = _setting(1e-3, "step size of Adam", low=0, high=1)
-    steps: int = _setting(1500, "most training steps", low=1)
+    learning_rate: float = _setting(5e-4, "step size of Adam", low=0, high=1)
+    steps: int = _setting(1000, "most training steps", low=1)
     bag_size: int = _setting(32, "patches of a bag", low=1)
     bags_per_step: int = _setting(20, "bags of a step, balanced over the labels; all processes together", low=1)
     alpha: float = _setting(0.5, "weight of the label's loss against the decoder's; 1 is no decoder", low=0, high=1)
     decode_every: int = _setting(4, "one of so many patches of a bag is decoded; 1 is all, as in the paper", low=1)
+    averaging: float = _setting(
+        0.98,
+        "share of the averaged weights, which are judged and kept, that stays at a step; 0 is none",
+        low=0,
+        high=0.9999,
+    )
     evaluate_every: int = _setting(50, "steps between evaluations on the validation tiles", low=1)
     validation_bags: int = _setting(200, "bags of an evaluation, always the same ones", low=1)
     patience: int = _setting(10, "evaluations without a better validation loss before training stops", low=1)
@@ -148,9 +154,9 @@ TABLES: dict[str, type[Any]] = {
 PRESETS: dict[str, dict[str, Any]] = {
     "fast": {"model": ModelSettings(), "training": TrainingSettings()},
     "paper": {
-        "model": ModelSettings(width=16, stem_stride=1, norm="none", normalise=True),
+        "model": ModelSettings(width=16, stem_stride=1, normalise=True),
         "training": TrainingSettings(
-            learning_rate=1e-4, steps=200_000, decode_every=1, evaluate_every=500, patience=20
+            learning_rate=1e-4, steps=200_000, decode_every=1, averaging=0.0, evaluate_every=500, patience=20
         ),
     },
 }

@@ -241,7 +241,9 @@ def test_a_folder_that_is_not_a_run_is_never_touched(make_dataset: MakeDataset, 
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "metrics.csv").write_text("years of work")
     for flag in ((), ("--overwrite",), ("--resume",)):
-        assert_one_line(run_train(*SHORT, *flag), "holds no run.json of a run, so it is not ours; choose another with -o")
+        assert_one_line(
+            run_train(*SHORT, *flag), "holds no run.json of a run, so it is not ours; choose another with -o"
+        )
     assert [path.read_text() for path in (tmp_path / "run").iterdir()] == ["years of work"]
 
 

@@ -22,8 +22,8 @@ from ucc_path.model.training import Evaluation, Learner, Means, train
 from ucc_path.settings import MODELS, ModelSettings, TrainingSettings
 
 CPU = torch.device("cpu")
-SMALL = ModelSettings(patch_px=8, width=4, features=4, hidden=(16,))
-TRAINING = TrainingSettings(steps=12, evaluate_every=4, patience=100, learning_rate=0.01)
+SMALL = ModelSettings(patch_px=8, width=4, features=4, hidden=(16,), norm="group")
+TRAINING = TrainingSettings(steps=12, evaluate_every=4, patience=100, learning_rate=0.01, averaging=0.0)
 
 
 @pytest.fixture(autouse=True)
@@ -156,6 +156,16 @@ def test_the_weights_of_the_lowest_validation_loss_are_kept_and_not_the_last() -
     assert not equal(weights[1], weights[-1])
 
 
+def test_averaged_weights_are_judged_and_kept_while_the_network_goes_on_from_its_own() -> None:
+    learner, plain = make_learner(averaging=0.9), make_learner()
+    for number in range(5):
+        learner.learn(make_batch(number))
+        plain.learn(make_batch(number))
+    learner.evaluate([make_batch(99)])
+    assert equal(learner.network.state_dict(), plain.network.state_dict())
+    assert not equal(learner.best_weights, learner.network.state_dict())
+
+
 def test_training_stops_once_the_loss_has_not_fallen_for_as_many_evaluations_as_patience() -> None:
     learner, settings = make_scripted(patience=3)
     told = follow(learner, settings, [5.0, 6.0, 6.0, 4.0, 4.0, 9.0, 5.0, 1.0])
@@ -238,7 +248,7 @@ def test_a_restored_learner_goes_on_to_the_very_same_weights(norm: str, stop: in
     def steps(learner: Learner) -> Iterator[Evaluation | None]:
         return train(learner, lambda: make_batch(learner.step), lambda: [make_batch(99)], learner._settings)
 
-    straight, halted = make_learner(norm=norm), make_learner(norm=norm)
+    straight, halted = (make_learner(norm=norm, averaging=0.9) for _ in range(2))
     told = list(steps(straight))
     for _ in range(stop):
         halted.learn(make_batch(halted.step))
@@ -248,7 +258,7 @@ def test_a_restored_learner_goes_on_to_the_very_same_weights(norm: str, stop: in
 
     torch.manual_seed(77)
     restored = Learner(
-        build("ucc", dataclasses.replace(SMALL, norm=norm), outputs=2, alpha=0.5), LOSSES["ucc"], TRAINING, CPU
+        build("ucc", dataclasses.replace(SMALL, norm=norm), outputs=2, alpha=0.5), LOSSES["ucc"], halted._settings, CPU
     )
     saved = resume_state.read(tmp_path)
     assert saved is not None

@@ -154,7 +154,7 @@ def test_centroids_of_a_model_that_has_no_use_for_them_are_refused() -> None:
         {"settings": dataclasses.replace(SMALL, width=8)},
         {"settings": dataclasses.replace(SMALL, bins=12)},
         {"settings": dataclasses.replace(SMALL, classes=3)},
-        {"settings": dataclasses.replace(SMALL, norm="none")},
+        {"settings": dataclasses.replace(SMALL, norm="group")},
         {"settings": dataclasses.replace(SMALL, channels=4, colours="light")},
     ],
     ids=str,

@@ -16,13 +16,14 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from ucc_path.errors import DivergedError
+from ucc_path.model.averaging import Average
 from ucc_path.model.devices import ALONE, Ranks, mixed_precision
 from ucc_path.model.losses import Batch, Losses
 from ucc_path.settings import TrainingSettings
 
 LossesOf = Callable[[nn.Module, Batch, float], Losses]
 
-_NETWORK, _BEST, _ADAM, _SUMS = "network.", "best.", "adam.", "sums"
+_NETWORK, _BEST, _AVERAGE, _ADAM, _SUMS = "network.", "best.", "average.", "adam.", "sums"
 _MOMENTS = ("exp_avg", "exp_avg_sq")  # of Adam
 _CHECK_EVERY = 20  # steps: looking at a number makes a GPU wait
 
@@ -66,6 +67,7 @@ class Learner:
         self._losses_of, self._settings, self._device, self._ranks = losses_of, settings, device, ranks
         self._parallel = DistributedDataParallel(network) if ranks.world > 1 else network
         self._adam = torch.optim.Adam(network.parameters(), lr=settings.learning_rate, fused=True)
+        self._average = Average(network, settings.averaging)
         self._sums = torch.zeros(len(Losses._fields), dtype=torch.float64, device=device)
         self._summed = 0
         self._evaluated: Means | None = None
@@ -81,6 +83,7 @@ class Learner:
         self._sums += torch.stack([loss.detach() for loss in losses])
         self._summed += 1
         self.step += 1
+        self._average.update(self.step)
         if self.step % _CHECK_EVERY == 0:
             self.require_finite()
 
@@ -89,7 +92,7 @@ class Learner:
         return _means(self._sums, self._summed) if self._summed or not self._evaluated else self._evaluated
 
     def evaluate(self, batches: Iterable[Batch]) -> Evaluation:
-        """Judges the network, and keeps its weights if they are the best; without batches the last are the best.
+        """Judges the averaged network, and keeps its weights if they are the best; without batches the last ones are.
 
         DivergedError where either loss is no number.
         """
@@ -97,13 +100,14 @@ class Learner:
         train = _means(self._ranks.summed(self._sums), self._summed * self._ranks.world)
         self._sums.zero_()
         self._summed, self._evaluated = 0, train
-        val = self._judge(batches)
-        if val and not math.isfinite(val.loss):
-            raise self._diverged()
-        if val is None or val.loss < self.best_loss:
-            self._keep(val)
-        else:
-            self.stale += 1
+        with self._average.in_place():
+            val = self._judge(batches)
+            if val and not math.isfinite(val.loss):
+                raise self._diverged()
+            if val is None or val.loss < self.best_loss:
+                self._keep(val)
+            else:
+                self.stale += 1
         return Evaluation(self.step, train, val)
 
     def require_finite(self) -> None:
@@ -131,6 +135,7 @@ class Learner:
         """Numbers and tensors from which `restore` goes on exactly; all processes have to ask for it together."""
         tensors = {_NETWORK + name: value for name, value in self.network.state_dict().items()}
         tensors |= {_BEST + name: value for name, value in self._best.items()}
+        tensors |= {_AVERAGE + name: value for name, value in self._average.state().items()}
         for name, parameter in self.network.named_parameters():
             for what, value in self._adam.state.get(parameter, {}).items():
                 tensors[f"{_ADAM}{what}.{name}"] = value
@@ -148,6 +153,7 @@ class Learner:
         """Goes back to a state; KeyError, TypeError or RuntimeError if it is not one of this network."""
         self.network.load_state_dict(_under(_NETWORK, tensors))
         self._best = _under(_BEST, tensors)
+        self._average.restore(_under(_AVERAGE, tensors))
         self.step, self.best_step = int(numbers["step"]), int(numbers["best_step"])
         self.stale, self._summed = int(numbers["stale"]), int(numbers["summed"])
         self.best_loss = math.inf if numbers["best_loss"] is None else float(numbers["best_loss"])
