@@ -15,7 +15,7 @@ from conftest import PROGRAM, box
 from ucc_path_cli.main import COMMANDS
 from ucc_path_cli.main import ucc_path as group
 
-from ucc_path.settings import TABLES
+from ucc_path.settings import PRESETS, TABLES
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -46,7 +46,7 @@ def test_every_command_named_is_understood(line: str) -> None:
 
 
 def test_every_option_named_exists() -> None:
-    known = {"--help", "--version"}
+    known = {"--help", "--version", "--nproc-per-node", "--nnodes"}  # the last two are of torchrun
     for name in COMMANDS:
         command = group.get_command(click.Context(group), name)
         assert command is not None
@@ -68,12 +68,22 @@ def test_the_commands_for_own_slides_run_as_they_stand(
     assert (tmp_path / "dataset" / "tiles.csv").is_file()
 
 
+def shown(value: object) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value)) or "–"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
 @pytest.mark.parametrize("table", TABLES)
 def test_every_setting_is_in_the_table_with_its_default_and_meaning(table: str) -> None:
     for field in dataclasses.fields(TABLES[table]):
-        value = field.default
-        if isinstance(value, tuple):
-            shown = ", ".join(map(str, value)) or "–"
-        else:
-            shown = f"{value:g}" if isinstance(value, float) else str(value)
-        assert f"| `{table}` | `{field.name}` | {shown} | {field.metadata['help']} |" in README
+        assert f"| `{table}` | `{field.name}` | {shown(field.default)} | {field.metadata['help']} |" in README
+
+
+@pytest.mark.parametrize("table", PRESETS["paper"])
+def test_what_the_presets_differ_in_is_said(table: str) -> None:
+    assert PRESETS["fast"][table] == TABLES[table]()
+    sentence = README[README.index("`paper` has ") :].partition("\n\n")[0].replace("\n", " ")
+    for field in dataclasses.fields(TABLES[table]):
+        ours, paper = (getattr(PRESETS[name][table], field.name) for name in ("fast", "paper"))
+        assert (f"`{field.name}` {shown(paper)}" in sentence) == (ours != paper)
