@@ -25,7 +25,7 @@ def test_what_is_written_is_read_back_with_its_format_and_version(tmp_path: Path
         ("{", r"run\.json is not JSON \(.*\); start the run anew with --overwrite"),
         ("", r"run\.json is not JSON"),
         ("[" * 100_000, r"run\.json is not JSON"),
-        ("[1]", "does not describe a run of ucc-path; make one with ucc-path train"),
+        ("[1]", "does not describe a run of ucc-path; start the run anew"),
         ('{"format": "ucc-path data set", "version": 1}', "does not describe a run of ucc-path"),
         ('{"format": "ucc-path run", "version": 2}', "is of version 2, this program reads 1; start the run anew"),
         ('{"format": "ucc-path run"}', "is of version None, this program reads 1"),
@@ -38,7 +38,7 @@ def test_a_record_that_is_not_one_is_refused(tmp_path: Path, text: str, message:
 
 
 def test_a_missing_record_and_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match=r"run\.json cannot be read \(No such file.*\); .* is not a run of training"):
+    with pytest.raises(RunError, match=r"run\.json cannot be read \(No such file.*\); .* is not a run"):
         run_json.read(tmp_path)
     (tmp_path / "run.json").write_bytes(b"\xff{}")
     with pytest.raises(RunError, match="is not JSON"):

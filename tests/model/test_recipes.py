@@ -195,8 +195,17 @@ def test_a_shape_that_does_not_fit_together_is_refused(settings: ModelSettings, 
         assemble(make_card(settings=settings), {}, CPU)
 
 
-def test_a_shape_that_fits_together_is_accepted() -> None:
-    for preset in PRESETS.values():
-        check_shape(preset["model"])
-    check_shape(ModelSettings(patch_px=24, stem_stride=3, ucc_labels=(2, 4)))
-    check_shape(ModelSettings(channels=1, colours="light"))
+@pytest.mark.parametrize(
+    "settings",
+    [
+        *(preset["model"] for preset in PRESETS.values()),
+        ModelSettings(patch_px=24, stem_stride=3, ucc_labels=(2, 4)),
+        ModelSettings(channels=1, colours="light"),
+    ],
+    ids=str,
+)
+def test_a_shape_that_fits_together_is_accepted_and_works(settings: ModelSettings) -> None:
+    check_shape(settings)
+    bags = torch.zeros(1, 2, settings.channels, settings.patch_px, settings.patch_px)
+    logits, drawn = build("ucc", settings, outputs=2, alpha=0.5)(bags)
+    assert logits.shape == (1, 2) and drawn.shape == bags.shape

@@ -25,47 +25,29 @@ Written at the start, and again at the end with what is known only then.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ucc_path.errors import RunError
-from ucc_path.formats.atomic import replacing
+from ucc_path.formats import record_json
+from ucc_path.formats.record_json import RecordFormat
 
 NAME = "run.json"
-FORMAT = "ucc-path run"
-VERSION = 1
+FORMAT = RecordFormat("ucc-path run", 1, RunError, "a run", "start the run anew with --overwrite")
 
 
 def write(run: Path, record: Mapping[str, Any]) -> None:
-    text = json.dumps({"format": FORMAT, "version": VERSION, **record}, indent=2, ensure_ascii=False)
-    with replacing(run / NAME) as partial:
-        # A path need not be text: its odd bytes become \\udcXX, which JSON reads back as they were.
-        partial.write_text(text + "\n", encoding="utf-8", errors="backslashreplace")
+    record_json.write(run / NAME, FORMAT, record)
+
+
+def read(run: Path) -> dict[str, Any]:
+    return record_json.read(run / NAME, FORMAT)
 
 
 def is_ours(run: Path) -> bool:
     """Whether a folder is a run's, of any version and however damaged its record."""
     try:
-        return FORMAT in (run / NAME).read_text(encoding="utf-8", errors="replace")
+        return FORMAT.format in (run / NAME).read_text(encoding="utf-8", errors="replace")
     except OSError:
         return False
-
-
-def read(run: Path) -> dict[str, Any]:
-    path = run / NAME
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as err:
-        raise RunError(f"{path} cannot be read ({err.strerror}); {run} is not a run of training") from err
-    except (ValueError, RecursionError) as err:
-        raise RunError(f"{path} is not JSON ({err}); start the run anew with --overwrite") from err
-    if not isinstance(record, dict) or record.get("format") != FORMAT:
-        raise RunError(f"{path} does not describe a run of ucc-path; make one with ucc-path train")
-    if record.get("version") != VERSION:
-        raise RunError(
-            f"{path} is of version {record.get('version')!r}, this program reads {VERSION}; "
-            "start the run anew with --overwrite"
-        )
-    return record
