@@ -38,12 +38,15 @@ def talk(command: F) -> F:
     return quiet(verbose(debug(command)))
 
 
-def setting(settings: type[Any], name: str, *flags: str, **extra: Any) -> Callable[[F], F]:
-    """An option for one field of a settings class: its help and its default are written there and nowhere else."""
+def setting(settings: type[Any], name: str, *flags: str, shown: str = "", **extra: Any) -> Callable[[F], F]:
+    """An option for one field of a settings class: its help and its default are written there and nowhere else.
+
+    `shown` stands in the help in place of the default, where that depends.
+    """
     field = next(field for field in fields(settings) if field.name == name)
     text = str(field.metadata["help"])
     extra.setdefault("type", type(field.default))
-    extra.setdefault("help", f"{text[0].upper()}{text[1:]}.  [default: {field.default}]")
+    extra.setdefault("help", f"{text[0].upper()}{text[1:]}.  [default: {shown or field.default}]")
     return click.option(*(flags or (f"--{name.replace('_', '-')}",)), name, default=None, **extra)
 
 

@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_UNUSED = {
+    "unet": ("supervision", "alpha", "bag_size"),
+    "supervised": ("supervision", "alpha"),
+    "autoencoder": ("supervision", "alpha"),
+}
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _DEFAULT_PRESET = next(iter(PRESETS))
 _HELP = """Train a model on the tiles of a data set.
@@ -31,7 +36,7 @@ a mix. The others are there to compare with: unet and supervised learn from mask
 At the end the patches are clustered and the clusters named by the pure tiles among them.
 
 The preset fast is made for a CPU, paper is the architecture of the paper and wants a GPU. A run that was stopped, even
-by a power cut, goes on with --resume to exactly the model it would have become.
+by a power cut, goes on with --resume to the model it would have become: on a CPU exactly, with as many threads.
 
 \b
 Examples:
@@ -45,13 +50,10 @@ Examples:
 
 def _training(name: str, **extra: Any) -> Callable[[F], F]:
     """An option for a training setting, with its default in each preset."""
-    field = next(field for field in fields(TrainingSettings) if field.name == name)
     values = {preset: getattr(tables["training"], name) for preset, tables in PRESETS.items()}
-    text = str(field.metadata["help"])
-    shown = f"{values[_DEFAULT_PRESET]}"
     if len(set(values.values())) > 1:
-        shown = ", ".join(f"{preset} {value:g}" for preset, value in values.items())
-    return options.setting(TrainingSettings, name, help=f"{text[0].upper()}{text[1:]}.  [default: {shown}]", **extra)
+        extra["shown"] = ", ".join(f"{preset} {value:g}" for preset, value in values.items())
+    return options.setting(TrainingSettings, name, **extra)
 
 
 @click.command(help=_HELP)
@@ -105,6 +107,7 @@ def train(
     from .show import show
 
     is_helper = os.environ.get("RANK", "0") != "0"  # one of several processes; the first speaks for all
+    _refuse_unused(model, given)
     training = {field.name: given.pop(field.name) for field in fields(TrainingSettings) if field.name in given}
     request = TrainRequest(
         dataset=dataset,
@@ -124,6 +127,12 @@ def train(
         raise click.exceptions.Exit(EXIT_INTERRUPTED)
     if not quiet:
         _tell(report)
+
+
+def _refuse_unused(model: str, given: dict[str, Any]) -> None:
+    for name in _UNUSED.get(model, ()):
+        if given[name] is not None:
+            raise click.UsageError(f"--{name.replace('_', '-')} has no meaning for --model {model}; leave it out")
 
 
 @contextmanager
@@ -163,6 +172,6 @@ def _tell(report: TrainReport) -> None:
         text = ", ".join(f"{name} {value:.3f}" for name, value in figures.items() if value is not None)
         click.echo(f"Kept the weights of step {kept.step}: {split} {text}.")
     click.echo(f"Classes: {', '.join(report.classes)}.")
-    if any(name.startswith("cluster ") for name in report.classes):
-        click.echo(f"No pure tile tells which is which; ucc-path name {report.run} --cluster 1=metastases names them.")
+    if all(name.startswith("cluster ") for name in report.classes):
+        click.echo("No pure tile tells which class is which, so they are called by their numbers.")
     click.echo(f"The model is {report.run}/model.safetensors; its curves are in {report.run}/loss.png")

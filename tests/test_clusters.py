@@ -55,7 +55,7 @@ def test_no_rows_have_no_clusters() -> None:
 
 def test_clusters_assign_the_label_value_less_one() -> None:
     clusters = Clusters(np.array([[0.0], [1.0]], np.float32), CLASSES)
-    assert clusters.assign(np.array([[0.9], [0.1]], np.float32)).tolist() == [1, 0]
+    assert nearest(np.array([[0.9], [0.1]], np.float32), clusters.centroids).tolist() == [1, 0]
 
 
 @pytest.mark.parametrize("tumour_blob", [0, 1])
@@ -66,7 +66,7 @@ def test_blobs_are_found_and_have_the_place_of_their_class(tumour_blob: int, see
     found = fit(features, kinds, clusters=2, seed=seed)
     assert found.names == (NORMAL, METASTASES)
     assert found.centroids.dtype == np.float32
-    assert np.array_equal(found.assign(features), kinds)
+    assert np.array_equal(nearest(features, found.centroids), kinds)
     for kind in (NORMAL_KIND, METASTASES_KIND):
         np.testing.assert_allclose(found.centroids[kind], features[kinds == kind].mean(axis=0), atol=1e-4)
 
@@ -77,7 +77,7 @@ def test_rows_of_no_known_class_help_to_find_clusters_and_not_to_name_them() -> 
     kinds[np.flatnonzero(blobs == 1)[:2]] = NORMAL_KIND
     kinds[np.flatnonzero(blobs == 0)[:1]] = METASTASES_KIND
     found = fit(features, kinds, clusters=2, seed=0)
-    assert np.array_equal(found.assign(features), np.where(blobs == 1, NORMAL_KIND, METASTASES_KIND))
+    assert np.array_equal(nearest(features, found.centroids), np.where(blobs == 1, NORMAL_KIND, METASTASES_KIND))
 
 
 def test_clusters_are_the_same_whatever_the_number_of_threads() -> None:
@@ -104,7 +104,7 @@ def test_the_best_of_many_beginnings_is_taken() -> None:
 
     def spread(starts: int, seed: int) -> float:
         found = fit(features, kinds, clusters=8, seed=seed, starts=starts)
-        return float(np.square(features - found.centroids[found.assign(features)]).sum())
+        return float(np.square(features - found.centroids[nearest(features, found.centroids)]).sum())
 
     once, often = ([spread(starts, seed) for seed in range(8)] for starts in (1, 10))
     assert max(often) < np.mean(once) < max(once)

@@ -28,10 +28,6 @@ class Clusters:
     centroids: NDArray[np.float32]
     names: tuple[str, ...]
 
-    def assign(self, features: NDArray[np.float32]) -> NDArray[np.int64]:
-        """The nearest centre of each row, (n, features) -> (n,)."""
-        return nearest(features, self.centroids)
-
 
 def nearest(features: NDArray[np.float32], centroids: NDArray[np.float32]) -> NDArray[np.int64]:
     """The nearest of the centroids for each row of features; of two equally near ones the first."""
@@ -46,7 +42,9 @@ def fit(
 ) -> Clusters:
     """k-means, its clusters named by the rows whose class is known: `kinds` is a place in CLASSES, or UNKNOWN."""
     with threadpool_limits(1), warnings.catch_warnings():  # threads add in any order, and the last digits would differ
-        warnings.simplefilter("ignore", ConvergenceWarning)  # of features that are all alike: the training tells of it
+        warnings.simplefilter(
+            "ignore", ConvergenceWarning
+        )  # of features all alike: nothing was learnt then, and training says so
         means = KMeans(clusters, n_init=starts, random_state=seed).fit(features)
     centroids = means.cluster_centers_.astype(np.float32)
     order, names = named(nearest(features, centroids), kinds, clusters)

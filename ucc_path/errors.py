@@ -40,6 +40,10 @@ class DivergedError(RunError):
     """The loss of a run is no longer a number."""
 
 
+class DeviceError(UccPathError, RuntimeError):
+    """The device asked for is not there, or too small."""
+
+
 class ModelError(UccPathError, ValueError):
     """A model file cannot be read or used."""
 

@@ -127,7 +127,7 @@ class TrainingSettings:
     decode_every: int = _setting(4, "one of so many patches of a bag is decoded; 1 is all, as in the paper", low=1)
     averaging: float = _setting(
         0.98,
-        "share of the averaged weights, which are judged and kept, that stays at a step; 0 is none",
+        "decay of the running mean of the weights, which is what is judged and kept; 0 is no mean",
         low=0,
         high=0.9999,
     )
@@ -136,7 +136,9 @@ class TrainingSettings:
     patience: int = _setting(10, "evaluations without a better validation loss before training stops", low=1)
     min_tissue: float = _setting(0.5, "share of a patch that must be tissue", low=0, high=1)
     augment: bool = _setting(True, "whether patches are flipped, turned and shifted at random")
-    stain_jitter: float = _setting(0.1, "spread of the random change of each stain; 0 is none", low=0, high=1)
+    stain_jitter: float = _setting(
+        0.1, "spread of the random change of each stain, where colours are by slide; 0 is none", low=0, high=1
+    )
     crop_px: int = _setting(192, "side of the crops that the Unet is trained on, in pixels", low=8)
     save_every_s: float = _setting(30.0, "seconds between saved states that --resume goes on from", low=0)
     seed: int = _setting(0, "seed of the first weights, the bags and their augmentation")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 Change = NDArray[np.float32]
 
 _LEVELS = 256
-_DARKEST = 1  # black would have no density at all
+_DARKEST = 1  # black would be infinitely dense
 _MIN_STD = 0.01  # of density; less is a picture of one colour
 _LAMP_SHARE = 0.2  # of the spread of the stains; 0.02 is 5 % of brightness
 

@@ -18,6 +18,7 @@ from forks import Started
 from ucc_path_cli.show import show
 
 from ucc_path.formats import metrics_csv, png, run_json, tiles_csv
+from ucc_path.settings import PRESETS
 from ucc_path.workflows.events import Event, Progress
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -97,7 +98,7 @@ def test_progress_tells_the_rate_the_loss_and_the_accuracy(make_dataset: MakeDat
             ("--supervision", "kind"),
             ("hold none of metastases (only 3 of normal, 3 of mixture)",),
         ),
-        ({"train": {"unlabelled": 3}}, (), ("has no train tiles with a label", "ucc-path label")),
+        ({"train": {"unlabelled": 3}}, (), ("has no train tiles with a label", "labels.csv")),
         ({"train": {}}, (), ("has no train tiles",)),
         ({"train": {}, "val": {}}, (), ("holds no tiles", "ucc-path tile")),
         ({}, ("--bag-size", "17"), ("hold 16 patches of 16 px, fewer than a bag of 17", "--bag-size")),
@@ -333,7 +334,8 @@ def test_the_curves_can_be_watched_in_tensorboard(make_dataset: MakeDataset, run
 def test_the_help_of_training_shows_what_each_preset_sets() -> None:
     script = "from ucc_path_cli.main import main; import sys; sys.argv = ['ucc-path', 'train', '--help']; main()"
     text = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout
-    assert "fast 1500, paper 200000" in " ".join(text.split())
+    shown = ", ".join(f"{name} {tables['training'].steps}" for name, tables in PRESETS.items())
+    assert f"[default: {shown}]" in " ".join(text.split())
 
 
 def test_the_rate_of_a_run_that_goes_on_counts_only_what_is_new(capsys: pytest.CaptureFixture[str]) -> None:

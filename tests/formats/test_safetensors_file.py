@@ -193,9 +193,9 @@ def test_the_same_tensors_give_the_same_bytes_in_any_order(tmp_path: Path) -> No
 
 def test_a_file_is_on_the_disk_before_it_takes_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, seen = tmp_path / "f", []
-    monkeypatch.setattr(os, "fsync", lambda file: seen.append((path.exists(), os.fstat(file).st_size)))
+    monkeypatch.setattr(os, "fsync", lambda file: seen.append((path.exists(), os.fstat(file).st_ino)))
     write(path, {"w": torch.ones(2)})
-    assert seen == [(False, path.stat().st_size)]
+    assert seen == [(False, path.stat().st_ino), (True, tmp_path.stat().st_ino)]  # the file, then its name
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ucc_path.errors import SettingsError
-from ucc_path.model.devices import ALONE, Ranks, choose_device, joined, mixed_precision
+from ucc_path.errors import DeviceError, RunError, SettingsError
+from ucc_path.model.devices import ALONE, Ranks, choose_device, in_words, joined, keep_memory, mixed_precision
 
 CPU = torch.device("cpu")
 
@@ -38,16 +38,16 @@ def test_auto_is_the_gpu_of_the_process() -> None:
 @pytest.mark.usefixtures("two_gpus")
 def test_a_gpu_is_chosen_by_its_number_and_must_be_there() -> None:
     assert choose_device("cuda:1") == torch.device("cuda", 1)
-    with pytest.raises(SettingsError, match=r"--device cuda:2: there are 2 GPUs .*see ucc-path doctor"):
+    with pytest.raises(DeviceError, match=r"--device cuda:2: there are 2 GPUs .*see ucc-path doctor"):
         choose_device("cuda:2")
-    with pytest.raises(SettingsError, match="there are 2 GPUs"):
+    with pytest.raises(DeviceError, match="there are 2 GPUs"):
         choose_device("auto", local_rank=2)
 
 
 @pytest.mark.usefixtures("no_gpu")
 @pytest.mark.parametrize("name", ["cuda", "cuda:0", "cuda:7"])
 def test_a_gpu_is_refused_where_there_is_none(name: str) -> None:
-    with pytest.raises(SettingsError, match=f"--device {name}: there are 0 GPUs that torch can use"):
+    with pytest.raises(DeviceError, match=f"--device {name}: there are 0 GPUs that torch can use"):
         choose_device(name)
 
 
@@ -93,7 +93,6 @@ def test_a_process_alone_waits_for_nobody() -> None:
     values = torch.tensor([1.0, 2.0])
     assert ALONE.summed(values).tolist() == [1, 2]
     assert [ALONE.any(flag, CPU) for flag in (False, True)] == [False, True]
-    ALONE.wait()
 
 
 def test_without_torchrun_a_process_is_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,3 +100,35 @@ def test_without_torchrun_a_process_is_alone(monkeypatch: pytest.MonkeyPatch) ->
     with joined("cpu") as (ranks, device):
         assert (ranks, device) == (ALONE, CPU)
         assert not torch.distributed.is_initialized()
+
+
+def test_a_numbered_gpu_for_several_processes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("WORLD_SIZE", "2"), ("RANK", "0"), ("LOCAL_RANK", "0")):
+        monkeypatch.setenv(name, value)
+    with (
+        pytest.raises(SettingsError, match="--device cuda:0 is one GPU for 2 processes; give --device cuda"),
+        joined("cuda:0"),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("error", "said", "words"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory"), DeviceError, "fewer --bags-per-step"),
+        (RuntimeError("[gloo/pair.cc:553] Connection closed by peer"), RunError, "another process of this training"),
+        (torch.distributed.DistNetworkError("reset"), RunError, "another process of this training"),
+        (RunError("as it is"), RunError, "^as it is$"),
+        (RuntimeError("a mistake of ours"), RuntimeError, "a mistake of ours"),
+    ],
+)
+def test_what_happens_to_devices_and_processes_is_put_into_words(
+    error: Exception, said: type[Exception], words: str
+) -> None:
+    with pytest.raises(said, match=words), in_words():
+        raise error
+
+
+def test_memory_is_kept_without_harm() -> None:
+    keep_memory()
+    assert torch.ones(10_000_000).sum() == 10_000_000

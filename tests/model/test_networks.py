@@ -115,11 +115,14 @@ def test_a_block_is_two_convolutions_and_a_shortcut_after_the_same_activation(no
     active = block.norm1(x).relu()
     inner = block.conv2(block.norm2(block.conv1(active)).relu())
     torch.testing.assert_close(block(x), inner + block.shortcut(active[..., ::2, ::2]))
-    doubled = x.repeat_interleave(2, dim=2).repeat_interleave(2, dim=3)
-    block.upsample = True
-    upsampled = block(x)
+
+
+@pytest.mark.parametrize("norm", ["none", "group"])
+def test_a_block_that_enlarges_is_the_same_as_one_that_is_given_every_pixel_four_times(norm: str) -> None:
+    block, x = WideBlock(4, 8, upsample=True, norm=norm), noise(2, 4, 6, 6)
+    enlarged = block(x)
     block.upsample = False
-    torch.testing.assert_close(upsampled, block(doubled))
+    torch.testing.assert_close(enlarged, block(x.repeat_interleave(2, dim=2).repeat_interleave(2, dim=3)))
 
 
 @pytest.mark.parametrize(

@@ -191,8 +191,14 @@ def test_a_card_that_claims_a_giant_is_refused_before_the_giant_is_made(model: s
 def test_a_shape_that_does_not_fit_together_is_refused(settings: ModelSettings, message: str) -> None:
     with pytest.raises(SettingsError, match=message):
         check_shape(settings)
-    with pytest.raises(SettingsError, match=message):
+    with pytest.raises(ModelError, match=rf"settings do not fit together \({message}"):
         assemble(make_card(settings=settings), {}, CPU)
+
+
+@pytest.mark.parametrize("changes", [{"classes": ("a", "b", "c")}, {"labels": ()}])
+def test_a_card_whose_names_do_not_fit_its_settings_is_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(ModelError, match="classes or labels do not fit"):
+        assemble(make_card(**changes), {}, CPU)
 
 
 @pytest.mark.parametrize(

@@ -142,7 +142,7 @@ def test_an_autoencoder_needs_no_labels_and_its_clusters_have_numbers(
     done = run_train("--model", "autoencoder", "--steps", "10")
     assert done.returncode == 0, done.stderr
     assert model_of(tmp_path / "run").card.classes == ("cluster 1", "cluster 2")
-    assert "ucc-path name" in done.stdout
+    assert "called by their numbers" in done.stdout
 
 
 def test_the_same_seed_gives_the_same_bytes_however_often_it_is_saved(

@@ -51,7 +51,7 @@ def _remedy(label_names: Sequence[str]) -> str:
     if not label_names:
         return "make the data set anew from more slides with ucc-path tile"
     wanted = " and ".join(label_names)
-    return f"training needs tiles of {wanted}: add slides with ucc-path tile, or label tiles with ucc-path label"
+    return f"training needs tiles of {wanted}: add slides with ucc-path tile, or labels in labels.csv"
 
 
 def choose_tiles(

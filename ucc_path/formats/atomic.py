@@ -18,16 +18,32 @@ LOCK = ".ucc-path.lock"  # a name that nobody else gives: it is written to and r
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A name to write to; when the block ends well the file takes its final name, otherwise it is removed."""
+def replacing(path: Path, *, durable: bool = False) -> Iterator[Path]:
+    """A name to write to; when the block ends well the file takes its final name, otherwise it is removed.
+
+    A durable file is on the disk before it takes its name: a power cut leaves the old one or the new one whole. That
+    takes milliseconds, too many for every tile of a data set, which is worth nothing before its last file is there.
+    """
     partial = _beside(path, PARTIAL)
     with explaining(path):
         try:
             yield partial
+            if durable:
+                _flush(partial)
             partial.replace(path)
+            if durable:
+                _flush(path.parent)
         except BaseException:
             partial.unlink(missing_ok=True)
             raise
+
+
+def _flush(path: Path) -> None:
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
 
 
 @contextmanager

@@ -79,10 +79,8 @@ def keep_until(run: Path, step: int) -> None:
 
 
 def _write(run: Path, rows: Sequence[MetricsRow]) -> None:
-    with replacing(run / NAME) as partial, partial.open("w", encoding="ascii", newline="") as file:
-        file.write(_HEADER + "".join(_line(row) for row in rows))
-        file.flush()
-        os.fsync(file.fileno())
+    with replacing(run / NAME, durable=True) as partial:
+        partial.write_text(_HEADER + "".join(_line(row) for row in rows), encoding="ascii", newline="")
 
 
 def _line(row: MetricsRow) -> str:

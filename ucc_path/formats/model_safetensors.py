@@ -33,7 +33,7 @@ from ucc_path.errors import ModelError, SettingsError
 from ucc_path.formats import safetensors_file
 from ucc_path.formats.safetensors_file import Refusal
 from ucc_path.model.card import ModelCard
-from ucc_path.model.recipes import CENTROIDS, NETWORK
+from ucc_path.model.recipes import CENTROIDS, MOST_LAYERS, NETWORK
 from ucc_path.settings import MODELS, SUPERVISIONS, ModelSettings, from_table
 
 NAME = "model.safetensors"
@@ -45,7 +45,6 @@ _SUPERVISIONS = (*SUPERVISIONS, "mask", "none")
 _DTYPES = (torch.float32, torch.int64)
 _MOST_NAMES = 1000
 _MOST_LETTERS = 200
-_MOST_LAYERS = 16
 _MPP = (0.01, 1000.0)
 _MEAN = (0.0, 3.0)
 _STD = (1e-6, 3.0)  # no smaller, or the input overflows
@@ -115,7 +114,7 @@ def _settings(table: Any, refusal: Refusal) -> ModelSettings:
         reason = str(err).partition(";")[0]  # what to give instead is no help with a file
         is_shown = isinstance(err, SettingsError) and len(reason) < _MOST_LETTERS and reason.isprintable()
         raise refusal(reason if is_shown else "its settings are not possible") from err
-    if len(settings.hidden) > _MOST_LAYERS or len(settings.ucc_labels) > _MOST_NAMES:
+    if len(settings.hidden) > MOST_LAYERS or len(settings.ucc_labels) > _MOST_NAMES:
         raise refusal("its settings ask for too many layers or labels")
     return settings
 

@@ -28,7 +28,7 @@ class RecordFormat:
 
 def write(path: Path, kind: RecordFormat, record: Mapping[str, Any]) -> None:
     text = json.dumps({"format": kind.format, "version": kind.version, **record}, indent=2, ensure_ascii=False)
-    with replacing(path) as partial:
+    with replacing(path, durable=True) as partial:
         # A path need not be text: its odd bytes become \\udcXX, which JSON reads back as they were.
         partial.write_text(text + "\n", encoding="utf-8", errors="backslashreplace")
 

@@ -1,9 +1,9 @@
 """`resume/state.safetensors`: where training stands, for `--resume`; never needed to use the model.
 
 A safetensors file as `safetensors_file` describes it, its record of format "ucc-path training state" and version 1. The
-other keys of the record are plain numbers, words and lists; the tensors (weights, moments of the optimiser, states of
-chance) may be of any float or integer type. Both are the trainer's to name. A power cut leaves the state before or the
-new one.
+other keys of the record are plain numbers, words and lists; the tensors (weights, their means,
+moments of the optimiser) may be of any float or integer type. Both are the trainer's to name. A power cut leaves the
+state before or the new one.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
     version           1
     model             ucc, unet, supervised or autoencoder
     settings          {model, training, tissue}: everything in force that the weights depend on
-    data              {path, tiles, left_out}: the data set, its tiles by split and label, and why others were left out
+    data              {path, tiles, fingerprint}: the data set, its tiles by split and label, and a hash of its tables
     device            where it was trained, such as cpu or cuda:0
     processes         how many worked together
     parameters        how many numbers the network has
@@ -16,11 +16,12 @@
     best_step         the step whose weights were kept
     stopped           "early", "steps" or "diverged": what ended training; null while it runs
     converged         whether the model does better than guessing
+    classes           their names; the label value of a class is its place + 1
     seconds           how long training took
     bags_per_s        bags learnt from in a second
     waiting_share     share of the time in which the device waited for data
 
-Written at the start, and again at the end with what is known only then.
+Written at the start, and again when it is interrupted and at the end, with what is known only then.
 """
 
 from __future__ import annotations

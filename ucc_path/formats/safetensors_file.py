@@ -68,10 +68,8 @@ def write(path: Path, *, format: str, version: int, record: Mapping[str, Any], t
     data = save(copies, {KEY: text})  # in an order of its own, the same for any order of ours
     if int.from_bytes(data[:8], "little") > MOST_HEADER_BYTES or len(data) > MOST_BYTES:
         raise ValueError(f"{path} would be too large to be read back")
-    with replacing(path) as partial, partial.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+    with replacing(path, durable=True) as partial:
+        partial.write_bytes(data)
 
 
 def read(path: Path, *, format: str, version: int, refusal: Refusal) -> tuple[dict[str, Any], dict[str, Tensor]]:

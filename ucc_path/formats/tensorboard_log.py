@@ -18,19 +18,24 @@ from ucc_path.formats.metrics_csv import MetricsRow
 FOLDER = "tensorboard"
 
 
+def require() -> None:
+    """SettingsError where TensorBoard is not installed."""
+    try:
+        import torch.utils.tensorboard  # noqa: F401
+    except ImportError as err:
+        raise SettingsError("--tensorboard needs the package tensorboard; pip install 'ucc-path[tensorboard]'") from err
+
+
 class TensorBoardLog:
     """Open for as long as a run goes; each row can be seen as soon as it is added."""
 
     def __init__(self, run: Path, *, resumed_at_step: int | None = None) -> None:
         """`resumed_at_step` hides what was logged after that step before the run was interrupted."""
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError as err:
-            raise SettingsError(
-                "--tensorboard needs the package tensorboard; pip install 'ucc-path[tensorboard]'"
-            ) from err
+        require()
+        from torch.utils.tensorboard import SummaryWriter
+
         self._folder = run / FOLDER
-        purge_step = None if resumed_at_step is None else resumed_at_step + 1
+        purge_step = (resumed_at_step or 0) + 1
         with explaining(self._folder):
             self._writer: Any = SummaryWriter(str(self._folder), purge_step=purge_step)
 

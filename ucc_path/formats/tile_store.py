@@ -92,7 +92,7 @@ def write(
     with ExitStack() as stack:
         files = {}
         for name, (shape, dtype) in arrays.items():
-            partial = stack.enter_context(replacing(_path(folder, split, name)))
+            partial = stack.enter_context(replacing(_path(folder, split, name), durable=True))
             files[name] = stack.enter_context(partial.open("wb"))
             _write_header(files[name], (len(rows), *shape), dtype)
         for done, tile in enumerate(_in_order(unpacked, rows), start=1):

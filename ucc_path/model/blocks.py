@@ -41,14 +41,17 @@ class WideBlock(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(n, inputs, height, width) -> (n, outputs, height', width')."""
-        if self.upsample:
-            x = functional.interpolate(x, scale_factor=2, mode="nearest")
+        # What is done to each pixel by itself is done before pixels are repeated, and to a quarter of them.
         active = functional.relu(self.norm1(x))
-        inner = self.conv2(functional.relu(self.norm2(self.conv1(active))))
+        inner = self.conv2(functional.relu(self.norm2(self.conv1(self._enlarged(active)))))
         # Pixels are left out here and not by the 1x1 convolution: with a stride and few channels its backward pass in
         # torch 2.13 (channels last, on a CPU) writes beyond its memory.
-        outer: Tensor = inner + self.shortcut(active[..., :: self.stride, :: self.stride])
+        shortcut = self._enlarged(self.shortcut(active[..., :: self.stride, :: self.stride]))
+        outer: Tensor = inner + shortcut
         return outer
+
+    def _enlarged(self, x: Tensor) -> Tensor:
+        return functional.interpolate(x, scale_factor=2, mode="nearest") if self.upsample else x
 
 
 def initialise(network: nn.Module) -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 
 import torch
 from torch import Tensor, distributed
 
-from ucc_path.errors import SettingsError
+from ucc_path.errors import DeviceError, RunError, SettingsError, UccPathError
+
+_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # of glibc's malloc.h
 
 # Reading the tiles of a large data set is waited for by all processes.
 _LONGEST_WAIT = timedelta(hours=4)
@@ -29,7 +32,7 @@ def choose_device(name: str, local_rank: int = 0) -> torch.device:
         there = torch.cuda.device_count()
         index = local_rank if device.index is None else device.index
         if index >= there:
-            raise SettingsError(f"--device {name}: there are {there} GPUs that torch can use; see ucc-path doctor")
+            raise DeviceError(f"--device {name}: there are {there} GPUs that torch can use; see ucc-path doctor")
         return torch.device("cuda", index)
     return device
 
@@ -77,11 +80,6 @@ class Ranks:
         """Whether the flag is up in any process."""
         return bool(self.highest(int(flag), device))
 
-    def wait(self) -> None:
-        """Until all processes are here."""
-        if self.world > 1:
-            distributed.barrier()
-
 
 ALONE = Ranks()
 
@@ -94,6 +92,10 @@ def joined(device_name: str) -> Iterator[tuple[Ranks, torch.device]]:
         yield ALONE, choose_device(device_name)
         return
     ranks = Ranks(int(os.environ["RANK"]), world, int(os.environ["LOCAL_RANK"]))
+    if ":" in device_name:
+        raise SettingsError(
+            f"--device {device_name} is one GPU for {world} processes; give --device cuda, and each takes its own"
+        )
     device = choose_device(device_name, ranks.local_rank)
     if device.type == "cuda":
         torch.cuda.set_device(device)
@@ -102,3 +104,32 @@ def joined(device_name: str) -> Iterator[tuple[Ranks, torch.device]]:
         yield ranks, device
     finally:
         distributed.destroy_process_group()
+
+
+@contextmanager
+def in_words() -> Iterator[None]:
+    """What can happen to a device, or to processes that work together, as one sentence that says what to do."""
+    try:
+        yield
+    except UccPathError:
+        raise
+    except torch.OutOfMemoryError as err:
+        raise DeviceError("the GPU's memory is full; give fewer --bags-per-step, or a larger GPU") from err
+    except RuntimeError as err:
+        if isinstance(err, distributed.DistError) or "by peer" in str(err):  # gloo has no class for it
+            raise RunError(
+                "another process of this training has ended; see what it says, then go on with --resume"
+            ) from err
+        raise
+
+
+def keep_memory() -> None:
+    """Tells the C library to keep memory that was freed instead of giving it back to the system.
+
+    The tensors of a step are freed and made again at the next; to get them anew from the system, page by page, is a
+    third of a step's time on a CPU. What is kept is no more than a step needs. Only glibc has such a setting.
+    """
+    with suppress(OSError, AttributeError):
+        library = ctypes.CDLL(None)
+        library.mallopt(_M_MMAP_MAX, 0)
+        library.mallopt(_M_TRIM_THRESHOLD, -1)

@@ -21,13 +21,9 @@ class Preparation(nn.Module):
     def __init__(self, colours: str, mean: Sequence[float], std: Sequence[float]) -> None:
         super().__init__()
         self.colours = colours
+        self.variance = sum(value**2 for value in std) / len(std)  # of light or density, the mean of all channels
         self.register_buffer("mean", torch.tensor(mean, dtype=torch.float32))
         self.register_buffer("std", torch.tensor(std, dtype=torch.float32))
-
-    @property
-    def variance(self) -> float:
-        """Of the light or the density, as the mean of all channels."""
-        return float(self.std.square().mean())
 
     def forward(self, pixels: Tensor, stain: Tensor | None = None) -> Tensor:
         """`stain` is (n, 3, 4) for the n of the first axis: a matrix on optical density, and a shift.

@@ -27,6 +27,7 @@ LEARNS_FROM_MASKS = ("unet", "supervised")
 CLUSTERED = ("ucc", "autoencoder")
 """Models whose classes are clusters of their features."""
 
+MOST_LAYERS = 16
 CENTROIDS = "centroids"
 NETWORK = "network."
 
@@ -55,8 +56,8 @@ def check_shape(settings: ModelSettings) -> None:
         raise SettingsError(
             f"ucc_labels is {list(settings.ucc_labels)}; give two or more counts, rising, such as [1, 2]"
         )
-    if len(settings.hidden) > 16:
-        raise SettingsError(f"hidden has {len(settings.hidden)} layers; give 16 or fewer")
+    if len(settings.hidden) > MOST_LAYERS:
+        raise SettingsError(f"hidden has {len(settings.hidden)} layers; give {MOST_LAYERS} or fewer")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,7 +75,12 @@ def assemble(card: ModelCard, tensors: Mapping[str, Tensor], device: torch.devic
 
     Shapes are compared before anything of the size that the card claims is made.
     """
-    check_shape(card.settings)
+    try:
+        check_shape(card.settings)
+    except SettingsError as err:
+        raise ModelError(f"the model's settings do not fit together ({err}); get a whole copy of it") from err
+    if len(card.classes) != card.settings.classes or (card.model == "ucc" and not card.labels):
+        raise ModelError("the model's classes or labels do not fit its settings; train it again, or get a whole copy")
     with torch.device("meta"):
         network = build(card.model, card.settings, outputs=len(card.labels), alpha=card.alpha)
     wanted = {NETWORK + name: value.shape for name, value in network.state_dict().items()}

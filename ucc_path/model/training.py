@@ -87,12 +87,12 @@ class Learner:
         if self.step % _CHECK_EVERY == 0:
             self.require_finite()
 
-    def recent(self) -> Means:
+    def recent(self) -> Means | None:
         """Means over the steps since the last evaluation, or right after one its own; of this process alone."""
-        return _means(self._sums, self._summed) if self._summed or not self._evaluated else self._evaluated
+        return _means(self._sums, self._summed) if self._summed else self._evaluated
 
     def evaluate(self, batches: Iterable[Batch]) -> Evaluation:
-        """Judges the averaged network, and keeps its weights if they are the best; without batches the last ones are.
+        """Judges the averaged network, and keeps its weights if they are the best; without batches the last are kept.
 
         DivergedError where either loss is no number.
         """
@@ -147,7 +147,7 @@ class Learner:
         }
         # JSON knows no infinity.
         numbers["best_loss"] = self.best_loss if self._best and math.isfinite(self.best_loss) else None
-        return numbers, tensors | {_SUMS: self._ranks.summed(self._sums)}
+        return numbers, tensors | {_SUMS: self._ranks.summed(self._sums) / self._ranks.world}
 
     def restore(self, numbers: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
         """Goes back to a state; KeyError, TypeError or RuntimeError if it is not one of this network."""
@@ -157,7 +157,7 @@ class Learner:
         self.step, self.best_step = int(numbers["step"]), int(numbers["best_step"])
         self.stale, self._summed = int(numbers["stale"]), int(numbers["summed"])
         self.best_loss = math.inf if numbers["best_loss"] is None else float(numbers["best_loss"])
-        self._sums.copy_(tensors[_SUMS] / self._ranks.world)
+        self._sums.copy_(tensors[_SUMS])
         adam = _under(_ADAM, tensors)
         for name, parameter in self.network.named_parameters() if adam else ():
             # Laid out in memory as the parameter is: the fused step goes through both side by side, whatever the axes.

@@ -16,6 +16,27 @@ from ucc_path.model.pooling import AveragePooling, KernelDensity
 from ucc_path.settings import ModelSettings
 
 
+class _ToRows(nn.Module):
+    """Pictures (n, channels, side, side) become rows of numbers, the channels of a pixel side by side.
+
+    That is how they lie in memory (channels last); another order would have to be copied.
+    """
+
+    def forward(self, pictures: Tensor) -> Tensor:
+        return pictures.movedim(1, -1).flatten(1)
+
+
+class _ToPictures(nn.Module):
+    """The other way round."""
+
+    def __init__(self, side: int) -> None:
+        super().__init__()
+        self.side = side
+
+    def forward(self, rows: Tensor) -> Tensor:
+        return rows.view(len(rows), self.side, self.side, -1).movedim(-1, 1)
+
+
 class Extractor(nn.Module):
     """A patch becomes `features` numbers in (0, 1)."""
 
@@ -29,7 +50,7 @@ class Extractor(nn.Module):
             WideBlock(4 * width, 8 * width, stride=2, norm=norm),
             norm_layer(norm, 8 * width),
             nn.ReLU(),
-            nn.Flatten(),
+            _ToRows(),
             nn.Linear(8 * width * _inner_side(settings) ** 2, settings.features, bias=False),
             nn.Sigmoid(),
         )
@@ -48,7 +69,7 @@ class Decoder(nn.Module):
         width, norm, side = settings.width, settings.norm, _inner_side(settings)
         self.layers = nn.Sequential(
             nn.Linear(settings.features, 8 * width * side**2),
-            nn.Unflatten(1, (8 * width, side, side)),
+            _ToPictures(side),
             WideBlock(8 * width, 4 * width, upsample=True, norm=norm),
             WideBlock(4 * width, 2 * width, upsample=True, norm=norm),
             WideBlock(2 * width, width, norm=norm),

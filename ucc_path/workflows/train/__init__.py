@@ -15,20 +15,20 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, distributed
+from torch import Tensor
 
 from ucc_path.clusters import CLASSES, Clusters
 from ucc_path.errors import RunError
 from ucc_path.formats import metrics_csv, model_safetensors, png, run_json
 from ucc_path.formats.metrics_csv import MetricsRow
 from ucc_path.model.card import ModelCard
-from ucc_path.model.devices import Ranks, joined
+from ucc_path.model.devices import Ranks, in_words, joined, keep_memory
 from ucc_path.model.recipes import CENTROIDS, CLUSTERED, NETWORK
 from ucc_path.workflows.events import Event, Notice, Step
 from ucc_path.workflows.train.batches import bag_sampler
 from ucc_path.workflows.train.data import choose_rows, read_tiles, tile_set
 from ucc_path.workflows.train.learning import INTERRUPTED, Job, Lesson, Pace, learn, prepare
-from ucc_path.workflows.train.outcome import find_clusters, judge, loss_picture
+from ucc_path.workflows.train.outcome import advice_for, find_clusters, judge, loss_picture
 from ucc_path.workflows.train.record import first_record, identity_of, last_record
 from ucc_path.workflows.train.request import TrainRequest, checked
 from ucc_path.workflows.train.run_folder import LOSS_PICTURE, RESUME, Run, clear, opened
@@ -45,7 +45,6 @@ class TrainReport:
     pace: Pace | None = None  # None where the run was finished before
     kept: MetricsRow | None = None  # the evaluation of the weights that were kept
     classes: tuple[str, ...] = ()
-    advice: str = ""  # where nothing was learnt
 
     @property
     def is_interrupted(self) -> bool:
@@ -60,7 +59,9 @@ def train(
 
     `should_stop` is asked after every step; once it says so the state is saved and the run can go on later.
     """
-    with joined(request.device) as (ranks, device):
+    with joined(request.device) as (ranks, device), in_words():
+        if device.type == "cpu":
+            keep_memory()
         if ranks.is_first:
             return (yield from _lead(request, ranks, device, should_stop))
         yield from _follow(request, ranks, device, should_stop)
@@ -71,15 +72,17 @@ def _lead(
     request: TrainRequest, ranks: Ranks, device: torch.device, should_stop: Callable[[], bool]
 ) -> Generator[Event, None, TrainReport]:
     """The process that reads, writes and speaks; the others wait until it has made everything ready."""
-    is_ready = False
+    is_told = False
 
-    def tell_the_others() -> None:
-        nonlocal is_ready
-        is_ready = True
-        ranks.any(False, device)
+    def tell_the_others(is_over: bool) -> None:
+        nonlocal is_told
+        is_told = True
+        ranks.any(is_over, device)
 
     try:
-        request = checked(request, ranks.world)
+        asked, request = request, checked(request, ranks.world)
+        if request.model != asked.model:
+            yield Notice("with alpha 0 nothing is learnt from labels: this is the autoencoder")
         rows, notices = choose_rows(request)
         yield from notices
         identity = identity_of(request)
@@ -87,14 +90,10 @@ def _lead(
             if run.is_finished:
                 clear(run.folder, (RESUME,))  # of a run killed just before it did
                 return TrainReport(run.folder, int(run.record.get("steps") or 0))
-            record = first_record(request, rows, run, identity, device=str(device), processes=ranks.world)
-            run_json.write(run.folder, record)
-            for progress in read_tiles(request, run.tiles, rows):
-                yield progress
-                if should_stop():
-                    raise KeyboardInterrupt
             job = Job(request, rows, run, ranks, device)
-            lesson = yield from prepare(job, tell_the_others)
+            record = first_record(request, rows, run, identity, device=str(device), processes=ranks.world)
+            yield from _what_is_new(run, record)
+            lesson = yield from _begin(job, record, should_stop, lambda: tell_the_others(False))
             yield Step(_what_begins(job, lesson))
             pace = yield from learn(job, lesson, should_stop)
             record |= last_record(lesson.learner, pace)
@@ -103,8 +102,44 @@ def _lead(
                 return TrainReport(run.folder, lesson.learner.step, pace)
             return (yield from _finish(job, lesson, pace, record))
     finally:
-        if not is_ready:
-            ranks.any(True, device)  # or they would wait for ever
+        if not is_told:
+            with suppress(RuntimeError):  # they may be gone, which is not what went wrong first
+                tell_the_others(True)
+
+
+def _begin(
+    job: Job, record: dict[str, Any], should_stop: Callable[[], bool], when_ready: Callable[[], None]
+) -> Generator[Event, None, Lesson]:
+    """Reads the tiles and makes everything ready; where that fails the folder is left as it was."""
+    has_begun = False
+
+    def begin() -> None:
+        nonlocal has_begun
+        has_begun = True
+        job.run.begin(record)
+        when_ready()
+
+    try:
+        for progress in read_tiles(job.request, job.run.tiles, job.rows):
+            yield progress
+            if should_stop():
+                raise KeyboardInterrupt
+        return (yield from prepare(job, begin))
+    finally:
+        if not has_begun:
+            job.run.leave()
+
+
+def _what_is_new(run: Run, record: dict[str, Any]) -> Generator[Event, None, None]:
+    """Where a run goes on in other circumstances, its weights can come out otherwise in their last digits."""
+    for what in ("device", "processes", "versions") if run.record else ():
+        before, now = run.record.get(what), record[what]
+        if before != now and not isinstance(now, dict):
+            yield Notice(
+                f"the run was begun with {what} {before} and goes on with {now}: it may end slightly otherwise"
+            )
+        elif before != now:
+            yield Notice("the run was begun with other versions of packages: it may end slightly otherwise")
 
 
 def _follow(
@@ -117,13 +152,8 @@ def _follow(
     rows, _ = choose_rows(request)
     job = Job(request, rows, Run(Path(os.path.realpath(request.output)), {}), ranks, device)
     lesson = yield from prepare(job)
-    try:
-        with suppress(RunError):  # which the first process meets too, and tells of
-            yield from learn(job, lesson, should_stop)
-    except RuntimeError as err:
-        if isinstance(err, distributed.DistError) or "by peer" in str(err):  # gloo has no class for it
-            raise RunError(f"process {ranks.rank} has lost the others; see what they say") from err
-        raise
+    with suppress(RunError):  # which the first process meets too, and tells of
+        yield from learn(job, lesson, should_stop)
 
 
 def _what_begins(job: Job, lesson: Lesson) -> str:
@@ -139,7 +169,7 @@ def _finish(job: Job, lesson: Lesson, pace: Pace, record: dict[str, Any]) -> Gen
     """Clusters, the model file, the picture of the loss; then the run is finished and needs no state any more."""
     request, learner, folder = job.request, lesson.learner, job.run.folder
     rows = metrics_csv.read(folder)
-    verdict = judge(rows, learner.best_step, lesson.guess, request.training)
+    verdict = judge(rows, learner.best_step, lesson.guess, advice_for(request))
     tensors: dict[str, Tensor] = {NETWORK + name: value for name, value in learner.best_weights.items()}
     classes: tuple[str, ...] = CLASSES
     if request.model in CLUSTERED:
@@ -167,7 +197,7 @@ def _finish(job: Job, lesson: Lesson, pace: Pace, record: dict[str, Any]) -> Gen
     if verdict.advice:
         yield Notice(verdict.advice)
     kept = next((row for row in rows if row.step == learner.best_step), None)
-    return TrainReport(folder, learner.step, pace, kept, classes, verdict.advice)
+    return TrainReport(folder, learner.step, pace, kept, classes)
 
 
 def _clusters(job: Job, lesson: Lesson) -> Clusters:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ucc_path.bags import Bags, BagSampler, Crops, CropSampler, TileSet
 from ucc_path.model.devices import Ranks
+from ucc_path.model.feeding import Feed
 from ucc_path.model.losses import Batch
 from ucc_path.model.preparing import Preparation
 from ucc_path.settings import ModelSettings, TrainingSettings
@@ -77,7 +78,6 @@ class Batches:
 
     request: TrainRequest
     preparation: Preparation
-    variance: float
     device: torch.device
     ranks: Ranks
 
@@ -91,14 +91,18 @@ class Batches:
         """The batch on the device, as the network takes it."""
         pixels, targets = (self._moved(value) for value in (tensors.pixels, tensors.targets))
         stain = None if tensors.stain is None else self._moved(tensors.stain)
-        return Batch(self.preparation(pixels, stain), targets, self.variance)
+        return Batch(self.preparation(pixels, stain), targets, self.preparation.variance)
 
-    def validation(self, sampler: Sampler | None) -> Iterator[Batch]:
-        """The same batches at every evaluation; none without validation tiles."""
+    def validation(self, sampler: Sampler | None, on_wait: Callable[[float], None]) -> Iterator[Batch]:
+        """The same batches at every evaluation, none without validation tiles; at the end the seconds waited for."""
+        if sampler is None:
+            return
         training = self.request.training
-        if sampler is not None:
-            for number in range(math.ceil(training.validation_bags / training.bags_per_step)):
-                yield self.prepared(self.drawing(sampler)(number))
+        count = math.ceil(training.validation_bags / training.bags_per_step)
+        with Feed(self.drawing(sampler), 0, count) as feed:
+            for _ in range(count):
+                yield self.prepared(feed.take())
+            on_wait(feed.waited_s)
 
     def _tensors(self, drawn: Bags | Crops) -> Tensors:
         stain = None if drawn.stain is None else self._pinned(drawn.stain)

@@ -86,7 +86,7 @@ def _require(request: TrainRequest, train: Rows) -> None:
     if not train.rows:
         raise DatasetError(
             f"{request.dataset} has no train tiles with a label; "
-            "label tiles with ucc-path label, or give ucc-path tile annotations"
+            "give ucc-path tile annotations, or write labels into its labels.csv"
         )
     there = train.counts()
     missing = [name for name, count in there.items() if not count]

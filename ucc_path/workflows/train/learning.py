@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 import torch
@@ -18,17 +18,18 @@ from ucc_path.model import training
 from ucc_path.model.devices import Ranks
 from ucc_path.model.feeding import Feed
 from ucc_path.model.preparing import Preparation
-from ucc_path.model.recipes import LOSSES, build
+from ucc_path.model.recipes import CLUSTERED, LOSSES, build
 from ucc_path.model.training import Evaluation, Learner
 from ucc_path.workflows.events import Detail, Event, Notice, Progress, Step
 from ucc_path.workflows.train.batches import Batches, Sampler, colours_of, make_sampler, tumour_share
 from ucc_path.workflows.train.data import Rows, tile_set
-from ucc_path.workflows.train.outcome import entropy_of
+from ucc_path.workflows.train.outcome import BAGS_OF_TILE, entropy_of
 from ucc_path.workflows.train.request import TrainRequest
 from ucc_path.workflows.train.run_folder import Run
 
 SHOW_EVERY_S = 0.5
 _GO_ON, _SAVE, _STOP = range(3)
+_ASK_EVERY = 10  # steps
 
 EARLY, STEPS, DIVERGED, INTERRUPTED = "early", "steps", "diverged", "interrupted"
 """Why a training stopped."""
@@ -63,9 +64,17 @@ class Pace:
 
     stopped: str
     resumed_at_step: int | None
-    seconds: float  # of all processes that worked on the run, one after the other
+    seconds: float
     bags_per_s: float
     waiting_share: float  # of the time, for batches
+
+
+@dataclass(frozen=True, slots=True)
+class _Spent:
+    """Time, of all processes that worked on a run one after the other."""
+
+    seconds: float
+    waited_s: float  # for batches
 
 
 def prepare(job: Job, when_ready: Callable[[], None] = lambda: None) -> Generator[Event, None, Lesson]:
@@ -73,28 +82,30 @@ def prepare(job: Job, when_ready: Callable[[], None] = lambda: None) -> Generato
 
     `when_ready` is called once the data are found to be usable: what comes then is done by all processes together.
     """
-    request, rows = job.request, job.rows
-    tiles = tile_set(job.run.tiles, "train", rows["train"], request.model_settings.colours)
+    request, rows, settings = job.request, job.rows, job.request.model_settings
+    tiles = tile_set(job.run.tiles, "train", rows["train"], settings.colours)
     train = make_sampler(request, tiles, rows["train"].names, "train")
     left_out = len(rows["train"].rows) - len(train.usable)
     if left_out:
         yield Notice(
             f"{left_out} of {len(rows['train'].rows)} train tiles have too little tissue for a bag and are not used"
         )
+    if request.model in CLUSTERED and BAGS_OF_TILE * len(train.usable) * request.training.bag_size < settings.classes:
+        raise DatasetError(f"there are fewer train patches than the {settings.classes} classes; add slides or labels")
     val = yield from _validation(job)
     plain = make_sampler(request, tiles, rows["train"].names, "colours")
-    levels = colours_of(plain, request.model_settings.colours)
+    levels = colours_of(plain, settings.colours)
     when_ready()
     torch.manual_seed(request.training.seed)
     network = build(
         request.model,
-        request.model_settings,
+        settings,
         outputs=len(request.label_names),
         alpha=request.training.alpha,
         decode_every=request.training.decode_every,
     )
     learner = Learner(network, LOSSES[request.model], request.training, job.device, job.ranks)
-    preparation = Preparation(request.model_settings.colours, *levels).to(job.device)
+    preparation = Preparation(settings.colours, *levels).to(job.device)
     return Lesson(learner, preparation, levels, train, val, _guess(request, val or plain, preparation))
 
 
@@ -106,10 +117,14 @@ def _validation(job: Job) -> Generator[Event, None, Sampler | None]:
         return None
     try:
         tiles = tile_set(job.run.tiles, "val", rows, job.request.model_settings.colours)
-        return make_sampler(job.request, tiles, rows.names, "val")
+        sampler = make_sampler(job.request, tiles, rows.names, "val")
     except DatasetError as err:
         yield Notice(f"{err}. Without them {without}")
         return None
+    if job.request.supervision == "mask" and tumour_share(sampler) in (0, 1):
+        yield Notice(f"the val tiles are all of one class, which is no test: {without}")
+        return None
+    return sampler
 
 
 def _guess(request: TrainRequest, sampler: Sampler, preparation: Preparation) -> float:
@@ -124,20 +139,26 @@ def _guess(request: TrainRequest, sampler: Sampler, preparation: Preparation) ->
 def learn(job: Job, lesson: Lesson, should_stop: Callable[[], bool]) -> Generator[Event, None, Pace]:
     """Trains from where the run stands to its end, or until it is told to stop; saves the state on the way."""
     learner, settings = lesson.learner, job.request.training
-    resumed_at_step, earlier_s = yield from _restore(job, learner)
-    batches = Batches(job.request, lesson.preparation, lesson.preparation.variance, job.device, job.ranks)
+    resumed_at_step, earlier = yield from _restore(job, learner)
+    batches = Batches(job.request, lesson.preparation, job.device, job.ranks)
     began_s = saved_s = shown_s = time.perf_counter()
     stopped = ""
+    waits_s: list[float] = []
+
+    def spent() -> _Spent:
+        return _Spent(earlier.seconds + time.perf_counter() - began_s, earlier.waited_s + feed.waited_s + sum(waits_s))
 
     def save() -> None:
         numbers, tensors = learner.state()
-        seconds = earlier_s + time.perf_counter() - began_s
         if job.ranks.is_first:
-            resume_state.write(job.run.folder, {**numbers, "seconds": seconds}, tensors)
+            resume_state.write(job.run.folder, {**numbers, **asdict(spent())}, tensors)
 
     with Feed(batches.drawing(lesson.train), learner.step, settings.steps) as feed, _log(job, resumed_at_step) as log:
         steps = training.train(
-            learner, lambda: batches.prepared(feed.take()), lambda: batches.validation(lesson.val), settings
+            learner,
+            lambda: batches.prepared(feed.take()),
+            lambda: batches.validation(lesson.val, waits_s.append),
+            settings,
         )
         try:
             for evaluation in steps:
@@ -145,7 +166,7 @@ def learn(job: Job, lesson: Lesson, should_stop: Callable[[], bool]) -> Generato
                 if evaluation:
                     yield from _tell(job, evaluation, log)
                 wish = _STOP if should_stop() else _SAVE if now_s - saved_s >= settings.save_every_s else _GO_ON
-                wish = job.ranks.highest(wish, job.device)
+                wish = _agreed(job, learner.step, wish)
                 if wish == _STOP:
                     stopped = INTERRUPTED
                     break
@@ -163,21 +184,27 @@ def learn(job: Job, lesson: Lesson, should_stop: Callable[[], bool]) -> Generato
         if stopped != DIVERGED:
             save()
             yield _progress(learner, job)
-        seconds = time.perf_counter() - began_s
-        taken = (learner.step - (resumed_at_step or 0)) * settings.bags_per_step
         stopped = stopped or (STEPS if learner.step >= settings.steps else EARLY)
-        return Pace(stopped, resumed_at_step, earlier_s + seconds, taken / seconds, feed.waited_s / seconds)
+        bags, total = learner.step * settings.bags_per_step, spent()
+        return Pace(stopped, resumed_at_step, total.seconds, bags / total.seconds, total.waited_s / total.seconds)
 
 
-def _restore(job: Job, learner: Learner) -> Generator[Event, None, tuple[int | None, float]]:
-    """Brings the learner to the saved state; the step it goes on from, and the seconds that it took to get there."""
+def _agreed(job: Job, step: int, wish: int) -> int:
+    """What all processes do after this step; asked every so often, since for that their GPUs wait for each other."""
+    if job.ranks.world > 1 and step % _ASK_EVERY:
+        return _GO_ON
+    return job.ranks.highest(wish, job.device)
+
+
+def _restore(job: Job, learner: Learner) -> Generator[Event, None, tuple[int | None, _Spent]]:
+    """Brings the learner to the saved state; the step it goes on from, and the time that it took to get there."""
     saved = resume_state.read(job.run.folder) if job.request.resume else None
-    seconds = 0.0
+    spent = _Spent(0.0, 0.0)
     if saved:
         numbers, tensors = saved
         try:
             learner.restore(numbers, tensors)
-            seconds = float(numbers["seconds"])
+            spent = _Spent(float(numbers["seconds"]), float(numbers["waited_s"]))
         except (KeyError, TypeError, ValueError, RuntimeError) as err:
             raise RunError(
                 f"the saved state in {job.run.folder} is not of this model; start anew with --overwrite"
@@ -188,7 +215,7 @@ def _restore(job: Job, learner: Learner) -> Generator[Event, None, tuple[int | N
         yield Step(f"Going on at step {learner.step}" if saved else "Nothing was saved: starting at step 0")
     if job.ranks.is_first:
         metrics_csv.keep_until(job.run.folder, learner.step)
-    return learner.step if saved else None, seconds
+    return learner.step if saved else None, spent
 
 
 @contextmanager
@@ -231,6 +258,6 @@ def metrics_row(evaluation: Evaluation) -> MetricsRow:
 
 def _progress(learner: Learner, job: Job) -> Progress:
     bags, recent = job.request.training.bags_per_step, learner.recent()
-    note = f"step {learner.step}, loss {recent.loss:.3f}"
-    note += "" if recent.accuracy is None else f", accuracy {recent.accuracy:.2f}"
+    note = f"step {learner.step}" + (f", loss {recent.loss:.3f}" if recent else "")
+    note += f", accuracy {recent.accuracy:.2f}" if recent and recent.accuracy is not None else ""
     return Progress("training", learner.step * bags, job.request.training.steps * bags, "bags", note)

@@ -16,9 +16,10 @@ from ucc_path.features import features_of
 from ucc_path.formats.metrics_csv import MetricsRow
 from ucc_path.model.preparing import Preparation
 from ucc_path.report.chart import Guide, Mark, Panel, Series, line_chart
-from ucc_path.settings import TrainingSettings
+from ucc_path.workflows.train.request import TrainRequest
 
-BAGS_FOR_CLUSTERS = 1600  # 51,200 patches: more move the centres by less than their own noise
+BAGS_FOR_CLUSTERS = 1600  # with bags of 32, 51,200 patches: more would hardly move the centres
+BAGS_OF_TILE = 4
 _BAGS_AT_ONCE = 100
 CONVERGED_BELOW = 0.95  # of the loss of a guess
 
@@ -35,7 +36,7 @@ def find_clusters(
 ) -> Clusters:
     """Clusters of training features, named by the pure tiles among them; `kinds` is the class of each tile."""
     features, known = [], []
-    wanted = min(BAGS_FOR_CLUSTERS, 4 * len(sampler.usable))  # bags are half a small tile: four show all of it
+    wanted = min(BAGS_FOR_CLUSTERS, BAGS_OF_TILE * len(sampler.usable))
     for number in range(math.ceil(wanted / _BAGS_AT_ONCE)):
         bags = sampler.draw(number, min(_BAGS_AT_ONCE, wanted))
         size = bags.patches.shape[1]
@@ -54,7 +55,27 @@ class Verdict:
     advice: str = ""
 
 
-def judge(rows: Sequence[MetricsRow], best_step: int, guess: float, training: TrainingSettings) -> Verdict:
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What to try, where the loss stays high on the val tiles alone, or altogether."""
+
+    on_val: str
+    altogether: str
+
+
+def advice_for(request: TrainRequest) -> Advice:
+    """What this training has not tried yet."""
+    training = request.training
+    jitter = f", or a larger --stain-jitter than {training.stain_jitter:g}"
+    kind = ", or --supervision kind where kinds are known"
+    return Advice(
+        "use more slides" + (jitter if request.model_settings.colours == "slide" else ""),
+        f"try another --learning-rate than {training.learning_rate:g}, more --steps than {training.steps}"
+        + (kind if request.supervision == "ucc" else ""),
+    )
+
+
+def judge(rows: Sequence[MetricsRow], best_step: int, guess: float, advice: Advice) -> Verdict:
     """Compares the kept weights with a guess that looks at nothing, whose loss is `guess`."""
     kept = next((row for row in rows if row.step == best_step), rows[-1])
     has_val = kept.val_loss is not None
@@ -65,14 +86,12 @@ def judge(rows: Sequence[MetricsRow], best_step: int, guess: float, training: Tr
     if has_val and learnt < CONVERGED_BELOW * guess:
         return Verdict(
             False,
-            f"the loss fell to {learnt:.3f} on the train tiles, but stayed at {reached:.3f} on the val tiles, where a "
-            f"guess has {guess:.3f}: the slides differ too much; use more slides, or a larger --stain-jitter",
+            f"the loss fell to {learnt:.3g} on the train tiles, but stayed at {reached:.3g} on the val tiles, where a "
+            f"guess has {guess:.3g}: the slides differ too much; {advice.on_val}",
         )
     return Verdict(
         False,
-        f"the loss stayed at {reached:.3f}, where a guess has {guess:.3f}: nothing was learnt; try --preset fast, "
-        f"another --learning-rate than {training.learning_rate:g}, more --steps than {training.steps}, or "
-        "--supervision kind",
+        f"the loss stayed at {reached:.3g}, where a guess has {guess:.3g}: nothing was learnt; {advice.altogether}",
     )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ucc_path.errors import SettingsError
+from ucc_path.formats import tensorboard_log
 from ucc_path.model.recipes import LEARNS_FROM_MASKS, check_shape
 from ucc_path.settings import MODELS, ModelSettings, TissueSettings, TrainingSettings
 from ucc_path.tiles.labelling import KINDS
@@ -71,6 +72,10 @@ def checked(request: TrainRequest, processes: int) -> TrainRequest:
         raise SettingsError(
             f"--model {request.model} tells tumour from the rest: classes is 2, not {request.model_settings.classes}"
         )
+    if request.model_settings.norm == "batch" and training.averaging:
+        raise SettingsError("norm = batch keeps statistics of weights that are not averaged; set averaging = 0")
+    if request.tensorboard:
+        tensorboard_log.require()
     if request.model == "ucc" and training.alpha == 0:  # nothing is learnt from labels then
         return replace(request, model="autoencoder")
     return request

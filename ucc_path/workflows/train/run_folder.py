@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ LOSS_PICTURE = "loss.png"
 RESUME = resume_state.FOLDER
 
 # The record goes last: by it a folder is known as ours, so that clearing one that was cut short can be done again.
-_OURS = (model_safetensors.NAME, LOSS_PICTURE, metrics_csv.NAME, tensorboard_log.FOLDER, RESUME, run_json.NAME)
+_RESULTS = (model_safetensors.NAME, LOSS_PICTURE, metrics_csv.NAME, tensorboard_log.FOLDER, run_json.NAME)
 
 # What may differ when a run goes on: how long it may take, and how often it is saved.
 _FREE = ("steps", "patience", "save_every_s")
@@ -29,7 +29,7 @@ class Run:
     """A run's folder, held by this process, and what an earlier process left in it."""
 
     folder: Path
-    record: Mapping[str, Any]  # of the earlier process; empty where there is none
+    record: Mapping[str, Any]  # of the run that goes on; empty where one begins
     is_finished: bool = False
 
     @property
@@ -37,25 +37,35 @@ class Run:
         """Where the tiles lie while the run goes on."""
         return self.folder / RESUME / "tiles"
 
+    def begin(self, record: Mapping[str, Any]) -> None:
+        """Makes the folder this run's: what an earlier run has left, if it was to be overwritten, goes only now."""
+        if not self.record:
+            clear(self.folder, _RESULTS)
+        run_json.write(self.folder, record)
+
+    def leave(self) -> None:
+        """Takes back what was written before the run began, which could not begin."""
+        if not self.record:
+            clear(self.folder, (RESUME,))
+            with suppress(OSError):  # there is something of the user's, or of an earlier run
+                self.folder.rmdir()
+
 
 @contextmanager
 def opened(request: TrainRequest, identity: Mapping[str, Any]) -> Iterator[Run]:
     """The run's folder, for this process alone; refuses one that is not ours, finished, or of another training."""
     with locked_folder(request.output) as folder:
-        if not folder.exists() or _is_empty(folder):
+        if not folder.exists() or _is_empty(folder) or (request.overwrite and run_json.is_ours(folder)):
             folder.mkdir(exist_ok=True)
+            clear(folder, (RESUME,))
             yield Run(folder, {})
             return
         if not run_json.is_ours(folder):
             raise OutputError(
                 f"{folder} exists and holds no {run_json.NAME} of a run, so it is not ours; choose another with -o"
             )
-        if request.overwrite:
-            clear(folder)
-            yield Run(folder, {})
-            return
         record = run_json.read(folder)
-        is_finished = bool(record.get("finished"))
+        is_finished = bool(record.get("finished")) and (folder / model_safetensors.NAME).is_file()
         if not request.resume:
             what = "is a finished run" if is_finished else "is a run that was not finished; go on with --resume"
             raise OutputError(f"{folder} {what}; start anew with --overwrite, or choose another folder with -o")
@@ -65,13 +75,13 @@ def opened(request: TrainRequest, identity: Mapping[str, Any]) -> Iterator[Run]:
 
 
 def _is_empty(folder: Path) -> bool:
-    """Whether nothing is in it but what a run killed at its very start left, and the lock on a disk of its own."""
-    passing = (run_json.NAME + PARTIAL, LOCK)
+    """Whether nothing is in it but what a run killed before it began left, and the lock on a disk of its own."""
+    passing = (run_json.NAME + PARTIAL, LOCK, RESUME)
     return folder.is_dir() and all(path.name in passing for path in folder.iterdir())
 
 
-def clear(folder: Path, names: tuple[str, ...] = _OURS) -> None:
-    """Removes what a training has written, and nothing else."""
+def clear(folder: Path, names: tuple[str, ...]) -> None:
+    """Removes what a training has written under these names, and nothing else."""
     for name in names:
         path = folder / name
         if path.is_dir() and not path.is_symlink():
