@@ -349,3 +349,50 @@ def test_the_rate_of_a_run_that_goes_on_counts_only_what_is_new(capsys: pytest.C
     rate = float(line.removeprefix("training: 9100 of 9100 bags (").partition(" bags/s)")[0])
     assert 0 < rate <= 100 / 0.1
     assert line.endswith(", step 455, loss 0.250")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--model", "unet", "--bag-size", "8"),
+        ("--model", "unet", "--alpha", "0.5"),
+        ("--model", "supervised", "--supervision", "kind"),
+        ("--model", "autoencoder", "--alpha", "0.5"),
+    ],
+)
+def test_a_flag_that_a_model_does_not_use_is_refused(run_train: Run, arguments: tuple[str, ...]) -> None:
+    done = run_train(*arguments)
+    assert done.returncode == 2
+    assert f"{arguments[2]} has no meaning for --model {arguments[1]}; leave it out" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("table", "arguments", "words"),
+    [
+        ('[model]\nnorm = "batch"', (), "set averaging = 0"),
+        ("[model]\nclasses = 3", ("--model", "unet"), "classes is 2, not 3"),
+        ("[model]\nclasses = 200\n[training]\nbag_size = 1", (), "fewer train patches than the 200 classes"),
+    ],
+)
+def test_settings_that_do_not_fit_together_cost_one_line(
+    make_dataset: MakeDataset, run_train: Run, tmp_path: Path, table: str, arguments: tuple[str, ...], words: str
+) -> None:
+    make_dataset()
+    (tmp_path / "tiny.toml").write_text(f"[model]\npatch_px = 16\n{table.removeprefix('[model]')}\n")
+    assert_one_line(run_train(*SHORT, *arguments), words)
+
+
+def test_val_tiles_of_one_class_are_no_test_for_a_model_of_masks(make_dataset: MakeDataset, run_train: Run) -> None:
+    make_dataset(val={"normal": 3})
+    done = run_train(*SHORT, "--model", "supervised")
+    assert done.returncode == 0
+    assert "the val tiles are all of one class, which is no test" in done.stderr
+
+
+def test_without_any_weight_on_labels_it_is_said_that_this_is_the_autoencoder(
+    make_dataset: MakeDataset, run_train: Run
+) -> None:
+    make_dataset()
+    done = run_train(*SHORT, "--alpha", "0")
+    assert done.returncode == 0
+    assert "this is the autoencoder" in done.stderr

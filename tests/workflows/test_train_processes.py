@@ -163,3 +163,19 @@ def test_torchrun_that_is_told_to_stop_leaves_a_saved_state(
     assert text.count("Training ucc on cpu, 2 processes") == 1
     assert (tmp_path / "run" / "resume" / "state.safetensors").is_file()
     assert not (tmp_path / "run.ucc-path.lock").exists()
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_a_process_whose_partner_is_killed_ends_in_one_line(
+    make_dataset: MakeDataset, start_both: StartBoth, tmp_path: Path, lost: int
+) -> None:
+    make_dataset()
+    both = start_both("--steps", "100000", "--patience", "100000")
+    deadline_s = time.monotonic() + LONGEST_S
+    while not (tmp_path / "run" / "metrics.csv").exists() and time.monotonic() < deadline_s:
+        time.sleep(0.05)
+    os.kill(both[lost].pid, signal.SIGKILL)
+    left = both[1 - lost].wait()
+    assert left.returncode == 2, left.stderr
+    assert "Traceback" not in left.stderr
+    assert "another process of this training has ended" in ours(left)

@@ -1,0 +1,89 @@
+"""The folder of a run: what a refusal, an overwriting and a going on leave in it."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ucc_path.formats import run_json, tiles_csv
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+MakeDataset = Callable[..., Path]
+
+SHORT = ("--steps", "2", "--evaluate-every", "2")
+TOO_LARGE = ("--bag-size", "17")  # a tile has 16 patches
+
+
+def test_an_overwriting_that_is_refused_leaves_the_old_model_as_it_was(
+    make_dataset: MakeDataset, run_train: Run, tmp_path: Path
+) -> None:
+    make_dataset()
+    assert run_train(*SHORT).returncode == 0
+    before = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()}
+    assert run_train(*SHORT, *TOO_LARGE, "--overwrite").returncode == 2
+    assert {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()} == before
+
+
+def test_a_refusal_leaves_nothing_and_the_corrected_command_works(
+    make_dataset: MakeDataset, run_train: Run, tmp_path: Path
+) -> None:
+    make_dataset()
+    assert run_train(*SHORT, *TOO_LARGE).returncode == 2
+    assert not (tmp_path / "run").exists()
+    assert run_train(*SHORT).returncode == 0
+
+
+def test_a_refusal_leaves_an_unfinished_run_as_it_was(
+    make_dataset: MakeDataset, run_train: Run, tmp_path: Path
+) -> None:
+    dataset = make_dataset()
+    assert run_train(*SHORT).returncode == 0
+    run = tmp_path / "run"
+    run_json.write(run, {**run_json.read(run), "finished": False})
+    image = tiles_csv.image_path(dataset, tiles_csv.read(dataset)[0])
+    image.rename(image.with_suffix(".away"))
+    before = {path.name: path.read_bytes() for path in run.iterdir()}
+    done = run_train(*SHORT, "--resume")
+    assert done.returncode == 2 and "is missing" in done.stderr
+    assert {path.name: path.read_bytes() for path in run.iterdir() if path.is_file()} == before
+
+
+def test_a_finished_record_without_a_model_is_not_finished(
+    make_dataset: MakeDataset, run_train: Run, tmp_path: Path
+) -> None:
+    make_dataset()
+    assert run_train(*SHORT).returncode == 0
+    (tmp_path / "run" / "model.safetensors").unlink()
+    done = run_train(*SHORT, "--resume")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "run" / "model.safetensors").is_file()
+
+
+@pytest.mark.parametrize(
+    ("what", "value", "words"),
+    [
+        ("device", "cuda:0", "begun with device cuda:0 and goes on with cpu"),
+        ("processes", 4, "begun with processes 4 and goes on with 1"),
+        ("versions", {"torch": "1.0"}, "begun with other versions of packages"),
+    ],
+)
+def test_going_on_in_other_circumstances_is_said(
+    make_dataset: MakeDataset, run_train: Run, tmp_path: Path, what: str, value: object, words: str
+) -> None:
+    make_dataset()
+    assert run_train(*SHORT).returncode == 0
+    run = tmp_path / "run"
+    run_json.write(run, {**run_json.read(run), "finished": False, what: value})
+    done = run_train(*SHORT, "--resume")
+    assert done.returncode == 0
+    assert words in done.stderr
+
+
+def test_every_key_of_a_record_is_documented_and_every_documented_key_is_there(whole_run: Path) -> None:
+    documented = re.findall(r"^    (\w+) {2,}", run_json.__doc__ or "", re.MULTILINE)
+    assert sorted(documented) == sorted(json.loads((whole_run / "run.json").read_text()))
