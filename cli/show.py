@@ -67,13 +67,18 @@ class _LineScreen(_QuietScreen):
     def __init__(self) -> None:
         self._stage = ""
         self._began_s = self._said_s = 0.0
+        self._is_over = False
         self._first = 0  # what was done before: a run may go on from there
 
     def update(self, progress: Progress) -> None:
         now = time.monotonic()
         if progress.stage != self._stage:
             self._stage, self._began_s, self._said_s, self._first = progress.stage, now, now, progress.done
+            self._is_over = False
         is_over = progress.done == progress.total
+        if is_over and self._is_over:
+            return
+        self._is_over = is_over
         if is_over or now - self._said_s >= LINE_EVERY_S:
             self._said_s = now
             rate = (progress.done - self._first) / max(now - self._began_s, 1e-3)

@@ -44,6 +44,16 @@ def test_lines_say_what_was_asked_for_and_failures_always(
     assert all(line.startswith(start) for line, start in zip(lines, said, strict=True))
 
 
+def test_the_end_of_a_stage_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    def ends_twice() -> Generator[Event, None, None]:
+        for stage in ("cutting", "training"):
+            yield Progress(stage, 2, 2, "bags")
+            yield Progress(stage, 2, 2, "bags")
+
+    show(ends_twice())
+    assert [line.split(":")[0] for line in capsys.readouterr().err.splitlines()] == ["cutting", "training"]
+
+
 def test_on_a_terminal_there_is_a_bar_and_lines_stand_above_it(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

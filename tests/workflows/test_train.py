@@ -255,3 +255,19 @@ def test_tiles_with_too_little_tissue_are_left_out_and_counted(make_dataset: Mak
 def test_centroids_are_kept_only_where_classes_are_clusters(whole_run: Path) -> None:
     _, tensors = model_safetensors.read(whole_run / model_safetensors.NAME)
     assert tensors[CENTROIDS].shape == (2, 4)
+
+
+def test_counts_beyond_two_are_told_apart_where_the_data_set_has_them(
+    make_dataset: MakeDataset, run_train: Run, tmp_path: Path
+) -> None:
+    dataset = make_dataset(train={"normal": 3, "mixture": 6}, val={"normal": 1, "mixture": 2})
+    mixtures = [row for row in tiles_csv.read(dataset) if row.kind == "mixture"]
+    lines = [f"{row.tile_id},,3,me,now\n" for row in mixtures[::2]]
+    (dataset / "labels.csv").write_text("tile_id,kind,ucc,who,when\n" + "".join(lines))
+    settings = (tmp_path / "tiny.toml").read_text().replace("[model]", "[model]\nucc_labels = [1, 2, 3]\nclasses = 3")
+    (tmp_path / "tiny.toml").write_text(settings)
+    done = run_train("--steps", "2")
+    assert done.returncode == 0, done.stderr
+    card = model_of(tmp_path / "run").card
+    assert card.labels == ("ucc 1", "ucc 2", "ucc 3")
+    assert card.classes == ("normal", "cluster 2", "cluster 3")

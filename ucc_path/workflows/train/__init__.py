@@ -35,6 +35,8 @@ from ucc_path.workflows.train.run_folder import LOSS_PICTURE, RESUME, Run, clear
 
 __all__ = ["TrainReport", "TrainRequest", "train"]
 
+_TEACHERS = {"ucc": "unique class counts", "kind": "kinds of tiles", "mask": "masks", "none": "pictures alone"}
+
 
 @dataclass(frozen=True, slots=True)
 class TrainReport:
@@ -190,7 +192,7 @@ def _finish(job: Job, lesson: Lesson, pace: Pace, record: dict[str, Any]) -> Gen
         versions=record["versions"],
     )
     model_safetensors.write(folder / model_safetensors.NAME, card, tensors)
-    title = f"{folder.name}: {request.model}, {request.supervision} labels"
+    title = f"{folder.name}: model {request.model}, learnt from {_TEACHERS[request.supervision]}"
     png.write(folder / LOSS_PICTURE, loss_picture(rows, learner.best_step, lesson.guess, title))
     run_json.write(folder, record | {"converged": verdict.converged, "classes": classes, "finished": True})
     clear(folder, (RESUME,))
