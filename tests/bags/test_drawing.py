@@ -290,7 +290,7 @@ def test_tiles_too_small_for_a_bag_are_refused() -> None:
             NAMES,
             r"^there are no train tiles labelled ucc 2; training needs tiles of ucc 1 and ucc 2: add slides",
         ),
-        ([1, -1], NAMES, r"^there are no train tiles labelled ucc 1; .* or label tiles with ucc-path label$"),
+        ([1, -1], NAMES, r"^there are no train tiles labelled ucc 1; .* or labels in labels.csv$"),
         ([], (), r"^there are no train tiles; make the data set anew from more slides with ucc-path tile$"),
     ],
 )
