@@ -42,14 +42,21 @@ def count_levels(pixels: NDArray[np.uint8]) -> NDArray[np.int64]:
     return np.stack([np.bincount(flat[:, channel], minlength=_LEVELS) for channel in range(channels)])
 
 
+def mean_and_spread(
+    levels: NDArray[np.int64], values: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean and standard deviation of each channel, where each level stands for one of the 256 `values`."""
+    counts = np.maximum(levels.sum(axis=-1), 1)
+    mean = (levels @ values) / counts
+    return mean, np.sqrt(np.maximum((levels @ values**2) / counts - mean**2, 0.0))
+
+
 def standard_of(levels: NDArray[np.int64]) -> Change:
     """The change that gives each channel's density a mean of 0 and a spread of 1 over what was counted.
 
     Nothing counted: the densities themselves.
     """
-    counts = np.maximum(levels.sum(axis=-1), 1)
-    mean = (levels @ DENSITY_OF_LEVEL) / counts
-    std = np.sqrt(np.maximum((levels @ DENSITY_OF_LEVEL**2) / counts - mean**2, 0.0))
+    mean, std = mean_and_spread(levels, DENSITY_OF_LEVEL)
     scale = np.where(levels.any(axis=-1), 1 / np.maximum(std, _MIN_STD), 1.0)
     return np.concatenate([np.diag(scale), -(scale * mean)[:, None]], axis=1).astype(np.float32)
 

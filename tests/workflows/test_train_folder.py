@@ -53,6 +53,32 @@ def test_a_refusal_leaves_an_unfinished_run_as_it_was(
     assert {path.name: path.read_bytes() for path in run.iterdir() if path.is_file()} == before
 
 
+@pytest.mark.parametrize("place", ["resume/my life.txt", "resume/tiles/holiday.jpg", "resume/train_images.npy"])
+@pytest.mark.parametrize("flags", [(), ("--resume",), ("--overwrite",)])
+def test_a_folder_called_resume_that_is_not_of_a_run_is_never_touched(
+    make_dataset: MakeDataset, run_train: Run, tmp_path: Path, place: str, flags: tuple[str, ...]
+) -> None:
+    make_dataset()
+    dear = tmp_path / "run" / place
+    dear.parent.mkdir(parents=True)
+    dear.write_text("dear to somebody")
+    done = run_train(*SHORT, *flags)
+    assert done.returncode == 2 and "is not ours" in done.stderr
+    assert dear.read_text() == "dear to somebody"
+
+
+def test_what_a_run_killed_while_reading_tiles_has_left_is_cleared(
+    make_dataset: MakeDataset, run_train: Run, tmp_path: Path
+) -> None:
+    make_dataset()
+    left = tmp_path / "run" / "resume" / "tiles" / "train_images.npy.partial"
+    left.parent.mkdir(parents=True)
+    left.write_bytes(b"half a tile")
+    done = run_train(*SHORT)
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / "run" / "resume").exists()
+
+
 def test_a_finished_record_without_a_model_is_not_finished(
     make_dataset: MakeDataset, run_train: Run, tmp_path: Path
 ) -> None:

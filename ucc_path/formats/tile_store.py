@@ -28,11 +28,13 @@ from numpy.typing import NDArray
 from ucc_path.bags import TileSet, cell_px, pixels_of_cells, tissue_cells
 from ucc_path.errors import DatasetError
 from ucc_path.formats import png, tiles_csv
-from ucc_path.formats.atomic import explaining, replacing
+from ucc_path.formats.atomic import PARTIAL, explaining, replacing
 from ucc_path.formats.tiles_csv import TileRow
 from ucc_path.settings import TissueSettings
 from ucc_path.stain import count_levels
+from ucc_path.tiles.splits import SPLITS
 
+_ARRAYS = ("images", "masks", "tissue", "levels")
 _SAME_MPP = 0.01  # slides of one scanner differ by less
 _LOOK_AHEAD = 2  # tiles handed out for each core: one at work, one ready
 
@@ -121,6 +123,12 @@ def read(folder: Path, split: str, labels: NDArray[np.int64] | None = None) -> T
             "remove it and run the command again"
         )
     return TileSet(images, masks, tissue, labels)
+
+
+def is_part(path: Path) -> bool:
+    """Whether a file is one of a store, by its name; half written or whole."""
+    split, _, name = path.name.removesuffix(PARTIAL).partition("_")
+    return split in SPLITS and name in {f"{array}.npy" for array in _ARRAYS}
 
 
 def read_levels(folder: Path, split: str) -> NDArray[np.int64]:

@@ -17,7 +17,7 @@ from ucc_path.model.feeding import Feed
 from ucc_path.model.losses import Batch
 from ucc_path.model.preparing import Preparation
 from ucc_path.settings import ModelSettings, TrainingSettings
-from ucc_path.stain import DENSITY_OF_LEVEL, count_levels
+from ucc_path.stain import DENSITY_OF_LEVEL, count_levels, mean_and_spread
 from ucc_path.workflows.train.request import TrainRequest
 
 Sampler = BagSampler | CropSampler
@@ -44,12 +44,9 @@ def _settings(request: TrainRequest) -> tuple[ModelSettings, TrainingSettings]:
 def colours_of(sampler: Sampler, colours: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Mean and standard deviation of each channel of what a network will see: its light, or its optical density."""
     pixels = _pixels(sampler.draw(0, _BAGS_FOR_COLOURS))
-    levels = count_levels(pixels)
     values = np.arange(256) / 255 if colours == "light" else DENSITY_OF_LEVEL
-    mean = levels @ values / levels.sum(axis=1)
-    variance = levels @ values**2 / levels.sum(axis=1) - mean**2
-    std = np.sqrt(np.maximum(variance, _MIN_STD**2))
-    return tuple(mean.tolist()), tuple(std.tolist())
+    mean, std = mean_and_spread(count_levels(pixels), values)
+    return tuple(mean.tolist()), tuple(np.maximum(std, _MIN_STD).tolist())
 
 
 def _pixels(drawn: Bags | Crops) -> NDArray[np.uint8]:

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from ucc_path.errors import OutputError, RunError
-from ucc_path.formats import metrics_csv, model_safetensors, resume_state, run_json, tensorboard_log
+from ucc_path.formats import metrics_csv, model_safetensors, resume_state, run_json, tensorboard_log, tile_store
 from ucc_path.formats.atomic import LOCK, PARTIAL, locked_folder
 from ucc_path.workflows.train.request import TrainRequest
 
 LOSS_PICTURE = "loss.png"
 RESUME = resume_state.FOLDER
+TILES = "tiles"
 
 # The record goes last: by it a folder is known as ours, so that clearing one that was cut short can be done again.
 _RESULTS = (model_safetensors.NAME, LOSS_PICTURE, metrics_csv.NAME, tensorboard_log.FOLDER, run_json.NAME)
@@ -35,7 +36,7 @@ class Run:
     @property
     def tiles(self) -> Path:
         """Where the tiles lie while the run goes on."""
-        return self.folder / RESUME / "tiles"
+        return self.folder / RESUME / TILES
 
     def begin(self, record: Mapping[str, Any]) -> None:
         """Makes the folder this run's: what an earlier run has left, if it was to be overwritten, goes only now."""
@@ -75,9 +76,16 @@ def opened(request: TrainRequest, identity: Mapping[str, Any]) -> Iterator[Run]:
 
 
 def _is_empty(folder: Path) -> bool:
-    """Whether nothing is in it but what a run killed before it began left, and the lock on a disk of its own."""
-    passing = (run_json.NAME + PARTIAL, LOCK, RESUME)
-    return folder.is_dir() and all(path.name in passing for path in folder.iterdir())
+    """Whether nothing is in it but what a run killed before it began left, and the lock on a disk of its own.
+
+    Such a run left tiles and no more: a folder that happens to be called `resume` may hold what is dear to somebody.
+    """
+    if not folder.is_dir():
+        return False
+    files = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
+    passing = (folder / (run_json.NAME + PARTIAL), folder / LOCK)
+    tiles = folder / RESUME / TILES
+    return all(path in passing or (path.parent == tiles and tile_store.is_part(path)) for path in files)
 
 
 def clear(folder: Path, names: tuple[str, ...]) -> None:
