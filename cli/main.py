@@ -19,6 +19,8 @@ COMMANDS = {
     "doctor": "What is installed, what is missing, and how to mend it.",
     "tile": "Crop labelled tiles from slides and their annotations.",
     "train": "Train a model on a data set's tiles.",
+    "segment": "Segment whole slides: masks, overlays and polygons.",
+    "check-overlay": "Which viewers open a TIFF as a pyramid, and why not.",
 }
 """In the order of use, with the line that `--help` shows; a command's module is imported only when it is called."""
 
@@ -36,7 +38,8 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        command: click.Command = getattr(importlib.import_module(f".{name}", __package__), name)
+        module = name.replace("-", "_")
+        command: click.Command = getattr(importlib.import_module(f".{module}", __package__), module)
         return command
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:

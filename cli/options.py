@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from ucc_path.engine.local import usable_cores
+from ucc_path.ahead import usable_cores
 from ucc_path.formats import settings_toml
 from ucc_path.settings import PRESETS, TABLES, within_bounds
 

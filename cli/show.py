@@ -107,6 +107,7 @@ class _BarScreen(_QuietScreen):
                 dynamic_ncols=True,
                 file=sys.stderr,
             )
+        self._bar.total = progress.total  # of which more may become known on the way
         self._bar.set_postfix_str(progress.note, refresh=False)
         self._bar.update(progress.done - self._bar.n)
 

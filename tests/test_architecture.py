@@ -16,6 +16,7 @@ STAGES = (
     "geometry",
     "settings",
     "seeding",
+    "ahead",
     "slide",
     "annotation",
     "coverage",
@@ -26,6 +27,7 @@ STAGES = (
     "model",
     "features",
     "clusters",
+    "mask",
     "report",
 )
 ABOVE_STAGES = ("formats", "engine", "synthetic", "workflows")

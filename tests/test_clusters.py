@@ -7,8 +7,8 @@ import pytest
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from ucc_path.clusters import CLASSES, UNKNOWN, Clusters, fit, named, nearest
-from ucc_path.tiles.labelling import METASTASES, NORMAL
+from ucc_path.clusters import UNKNOWN, Clusters, fit, named, nearest
+from ucc_path.tiles.labelling import CLASSES, METASTASES, NORMAL
 
 NORMAL_KIND, METASTASES_KIND = CLASSES.index(NORMAL), CLASSES.index(METASTASES)
 

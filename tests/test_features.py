@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from ucc_path import features
 from ucc_path.features import BATCH, features_of
+from ucc_path.features import patches as features
 from ucc_path.model.preparing import Preparation
 from ucc_path.model.ucc import Extractor
 from ucc_path.settings import ModelSettings

@@ -6,6 +6,7 @@ The map, in the order in which values flow; each room imports only from rooms ab
     geometry    coordinate planes and the conversions between them
     settings    every tunable number
     seeding     one seed, one stream of chance per purpose
+    ahead       work done ahead in threads, its results in order
     slide       a file becomes pixels at a physical scale
     annotation  outlines or a mask image become the tumour mask and tumour share of any region
     coverage    how much of any place on a slide a mask covers
@@ -14,8 +15,9 @@ The map, in the order in which values flow; each room imports only from rooms ab
     tiles       slide, annotation and tissue become labelled tiles; splits that never share a slide
     bags        tiles become bags of patches, each with its label
     model       the networks, and how they learn
-    features    patches and weights become features
+    features    patches and weights become features, a whole slide as a stream
     clusters    features become clusters, and clusters classes with names
+    mask        values on the grid become labels, how sure they are, windows, and polygons
     report      pictures and pages, as arrays and strings
     formats     every file read or written, one module per format
     engine      where slides are worked on: processes of this machine

@@ -8,17 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
-from sklearn.cluster import KMeans
+from sklearn.cluster import KMeans, SpectralClustering
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from ucc_path.tiles.labelling import METASTASES, NORMAL
-
-CLASSES = (NORMAL, METASTASES)
-"""What pure tiles can be; the label value of a class is its place + 1."""
+from ucc_path.tiles.labelling import CLASSES
 
 UNKNOWN = -1
 _STARTS = 10
+_SPECTRAL_NEIGHBOURS = 10
+_TINY = 1e-12  # centres in one place are told apart by nothing, which is no reason to divide by zero
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,18 +36,73 @@ def nearest(features: NDArray[np.float32], centroids: NDArray[np.float32]) -> ND
     return np.asarray(np.argmin(distances, axis=1), np.int64)
 
 
+def margins(
+    features: NDArray[np.float32], centroids: NDArray[np.float32]
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """The nearest centroid for each row, and how sure that is: 0 on the boundary of two, 1 at a centroid or beyond.
+
+    The distance to the boundary, in halves of the distance between the two centroids it parts.
+    """
+    centres = centroids.astype(np.float64)
+    distances = np.square(centres).sum(axis=1) - 2 * (features.astype(np.float64) @ centres.T)  # less |f|^2
+    chosen = np.argmin(distances, axis=1)
+    apart = np.square(centres[:, None] - centres[None]).sum(axis=2)  # (clusters, clusters), squared
+    gaps = (distances - np.take_along_axis(distances, chosen[:, None], 1)) / np.maximum(apart[chosen], _TINY)
+    np.put_along_axis(gaps, chosen[:, None], np.inf, 1)
+    return chosen, np.minimum(gaps.min(axis=1), 1.0).astype(np.float32)
+
+
+def refit(
+    features: NDArray[np.float32], known: NDArray[np.float32], *, how: str, seed: int
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Rows clustered anew: the cluster of each, and the centres, in the order of the `known` centres that are nearest.
+
+    By k-means, or by spectral clustering, which sees shapes that k-means does not and is for few rows.
+    """
+    clusters = len(known)
+    if how == "spectral":
+        neighbours = min(_SPECTRAL_NEIGHBOURS, len(features) - 1)
+        with threadpool_limits(1), warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore", UserWarning
+            )  # that not all rows are linked: they are clustered all the same
+            spectral = SpectralClustering(
+                clusters,
+                affinity="nearest_neighbors",
+                n_neighbors=neighbours,
+                random_state=seed,
+                assign_labels="kmeans",
+            )
+            assigned = spectral.fit_predict(features).astype(np.int64)
+        centres = np.stack([_mean(features[assigned == place], known[place]) for place in range(clusters)])
+    else:
+        centres = _kmeans(features, clusters, seed, _STARTS)
+        assigned = nearest(features, centres)
+    distances = np.square(centres[:, None].astype(np.float64) - known[None]).sum(axis=2)
+    rows, places = linear_sum_assignment(distances)
+    order = rows[np.argsort(places)]
+    return np.argsort(order)[assigned], centres[order]
+
+
+def _mean(rows: NDArray[np.float32], otherwise: NDArray[np.float32]) -> NDArray[np.float32]:
+    return np.asarray(rows.mean(axis=0) if len(rows) else otherwise, np.float32)
+
+
 def fit(
     features: NDArray[np.float32], kinds: NDArray[np.int64], *, clusters: int, seed: int, starts: int = _STARTS
 ) -> Clusters:
     """k-means, its clusters named by the rows whose class is known: `kinds` is a place in CLASSES, or UNKNOWN."""
-    with threadpool_limits(1), warnings.catch_warnings():  # threads add in any order, and the last digits would differ
-        warnings.simplefilter(
-            "ignore", ConvergenceWarning
-        )  # of features all alike: nothing was learnt then, and training says so
-        means = KMeans(clusters, n_init=starts, random_state=seed).fit(features)
-    centroids = means.cluster_centers_.astype(np.float32)
+    centroids = _kmeans(features, clusters, seed, starts)
     order, names = named(nearest(features, centroids), kinds, clusters)
     return Clusters(centroids[order], names)
+
+
+def _kmeans(features: NDArray[np.float32], clusters: int, seed: int, starts: int) -> NDArray[np.float32]:
+    with threadpool_limits(1), warnings.catch_warnings():  # threads add in any order, and the last digits would differ
+        # Of features all alike: nothing was learnt then, and training says so.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        means = KMeans(clusters, n_init=starts, random_state=seed).fit(features)
+    return np.asarray(means.cluster_centers_, np.float32)
 
 
 def named(

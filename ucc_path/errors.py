@@ -24,6 +24,10 @@ class AnnotationError(UccPathError, ValueError):
     """An annotation cannot be read, or does not say what is tumour."""
 
 
+class OverlayError(UccPathError, ValueError):
+    """A file cannot be examined as an overlay: it is missing, damaged, or no TIFF."""
+
+
 class TissueError(UccPathError, ValueError):
     """A slide has no tissue that could be found."""
 
@@ -50,6 +54,10 @@ class ModelError(UccPathError, ValueError):
 
 class OutputError(UccPathError, OSError):
     """An output cannot be written: it exists, is not ours, or the disk refuses."""
+
+
+class TooLargeError(UccPathError, MemoryError):
+    """A slide does not fit into the memory that may be used."""
 
 
 class WorkerError(UccPathError, RuntimeError):

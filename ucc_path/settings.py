@@ -21,6 +21,10 @@ NORMS = ("none", "group", "batch")
 POOLINGS = ("kde", "average")
 COLOURS = ("slide", "light")
 SUPERVISIONS = ("ucc", "kind")
+ASSIGNMENTS = ("centroids", "head")
+REFITS = ("none", "kmeans", "spectral")
+CLEANINGS = ("none", "lone", "median")
+INFERENCES = ("auto", "torch", "compiled", "openvino")
 MODELS = ("ucc", "unet", "supervised", "autoencoder")
 """What can be trained; the first unless told otherwise."""
 
@@ -144,12 +148,49 @@ class TrainingSettings:
     seed: int = _setting(0, "seed of the first weights, the bags and their augmentation")
 
 
+@dataclass(frozen=True, slots=True)
+class SegmentationSettings:
+    """How a whole slide is segmented; the model brings its own scale and patch size."""
+
+    stride_px: int = _setting(
+        0,
+        "side of a pixel of the mask, at the model's scale; below the patch's the patches overlap; 0 is the patch's",
+        low=0,
+        high=4096,
+    )
+    min_tissue: float = _setting(
+        0.5, "share of a patch that must be tissue; the rest of the mask is background", low=0, high=1
+    )
+    assign: str = _setting(
+        "model",
+        "what says the class of a patch: cluster centres, the head, or the better one by validation",
+        choices=("model", *ASSIGNMENTS),
+    )
+    neighbours: int = _setting(1, "patches to each side that the head looks at together with a patch", low=0, high=8)
+    refit: str = _setting(
+        "none", "how each slide's own patches are clustered anew; none uses the model's clusters", choices=REFITS
+    )
+    clean_up: str = _setting("none", "what is done about patches unlike those around them", choices=CLEANINGS)
+    window_px: int = _setting(
+        256, "side of the windows in which the model counts classes, at its scale", low=1, high=65536
+    )
+    min_class_share: float = _setting(
+        0.2, "share of a window's patches that makes a class one of the classes in its mask", low=0, high=1
+    )
+    inference: str = _setting(
+        "auto", "what computes the network; auto is the quickest that is installed", choices=INFERENCES
+    )
+    batch_size: int = _setting(256, "patches computed at once", low=1, high=65536)
+    seed: int = _setting(0, "seed of clustering anew")
+
+
 TABLES: dict[str, type[Any]] = {
     "tiling": TilingSettings,
     "tissue": TissueSettings,
     "annotation": AnnotationSettings,
     "model": ModelSettings,
     "training": TrainingSettings,
+    "segmentation": SegmentationSettings,
 }
 """The name of each stage's table in a settings file."""
 

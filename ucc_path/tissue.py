@@ -16,11 +16,15 @@ from numpy.typing import NDArray
 from scipy import ndimage
 
 from ucc_path.coverage import Coverage
-from ucc_path.errors import TissueError
+from ucc_path.errors import SettingsError, TissueError
+from ucc_path.geometry import Grid, SizeL0, scale_between
 from ucc_path.settings import TissueSettings
 
 Mask = NDArray[np.bool_]
 Plane = NDArray[np.float32]
+
+MIN_MPP, MAX_MPP = 4.0, 64.0  # finer fills the memory, coarser finds nothing
+MAX_MARGIN_UM = 2000.0  # wider than any gap or pen, and the time it takes grows with it
 
 # Takes off most of the noise of a JPEG-compressed thumbnail; wider would erase the membranes of fat.
 _SMOOTHING_UM = 8.0
@@ -193,11 +197,29 @@ def _areas_px(labels: NDArray[np.int32], count: int) -> NDArray[np.int64]:
     return areas
 
 
+def check_tissue_settings(settings: TissueSettings) -> None:
+    """SettingsError where nothing could be found with them, or only with far too much memory or time."""
+    if not MIN_MPP <= settings.mpp <= MAX_MPP:
+        raise SettingsError(
+            f"tissue is looked for at {MIN_MPP:g} to {MAX_MPP:g} um/px, not at {settings.mpp:g}; "
+            "change mpp under [tissue] in the settings file"
+        )
+    if not all(0 <= length <= MAX_MARGIN_UM for length in (settings.close_um, settings.ink_margin_um)):
+        raise SettingsError(f"close_um and ink_margin_um of [tissue] must be 0 to {MAX_MARGIN_UM:g} um; correct them")
+
+
+def tissue_of(thumbnail: NDArray[np.uint8], size_l0: SizeL0, slide_mpp: float, settings: TissueSettings) -> Coverage:
+    """The tissue of a slide from its thumbnail at the scale of the settings, or at its own where that is coarser."""
+    mpp = max(settings.mpp, slide_mpp)
+    grid = Grid.covering(size_l0, scale_between(mpp, slide_mpp))
+    return Coverage(find_tissue(thumbnail, mpp, settings), grid)
+
+
 def require_tissue(tissue: Coverage, name: str) -> Coverage:
     """The map itself; refuses one without any tissue. `name` is the slide's, as the user knows it."""
     if not tissue.mask.any():
         raise TissueError(
-            f"no tissue was found on {name}; look at it with --preview, and if tissue is there, "
+            f"no tissue was found on {name}; look at it with ucc-path tile --preview, and if tissue is there, "
             "lower min_stain_od or min_area_um2 under [tissue] in the settings file"
         )
     return tissue

@@ -134,7 +134,3 @@ def test_workers_end_when_their_parent_is_killed(tmp_path: Path) -> None:
         finally:
             parent.send_signal(signal.SIGKILL)
     assert wait_until(lambda: not any(is_alive(pid) for pid in workers), seconds=10)
-
-
-def test_there_is_at_least_one_core() -> None:
-    assert 1 <= local.usable_cores() <= (os.cpu_count() or 1)

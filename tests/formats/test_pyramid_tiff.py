@@ -12,7 +12,7 @@ import tifffile
 from numpy.typing import NDArray
 
 from ucc_path.errors import OutputError, SettingsError
-from ucc_path.formats import pyramid_tiff
+from ucc_path.formats import pyramid_tiff, tiff_directories
 
 RGB = NDArray[np.uint8]
 
@@ -88,7 +88,7 @@ def test_only_the_levels_above_the_first_are_marked_as_reduced(tmp_path: Path) -
 def test_a_file_that_outgrows_classic_tiff_becomes_bigtiff(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     picture = soft_picture(1100, 700)
     small = write(tmp_path / "small.tif", picture)
-    monkeypatch.setattr(pyramid_tiff, "_CLASSIC_END", 10_000)
+    monkeypatch.setattr(tiff_directories, "CLASSIC_END", 10_000)
     big = write(tmp_path / "big.tif", picture)
     assert small.read_bytes()[:4] == b"II*\0"
     assert big.read_bytes()[:4] == b"II+\0"

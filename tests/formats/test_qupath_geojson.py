@@ -1,13 +1,16 @@
-"""QuPath's GeoJSON: what it means and what is refused."""
+"""QuPath's GeoJSON: what it means, what is refused, and what is written."""
 
 import gzip
 import json
+import uuid
+import weakref
 
 import numpy as np
 import pytest
 
-from ucc_path.errors import AnnotationError
+from ucc_path.errors import AnnotationError, OutputError
 from ucc_path.formats import qupath_geojson, read_annotation
+from ucc_path.mask.polygons import regions
 from ucc_path.settings import AnnotationSettings
 
 SQUARE = [[0, 0], [100, 0], [100, 100], [0, 100], [0, 0]]
@@ -185,3 +188,112 @@ def test_a_gzip_bomb_is_refused_before_it_is_unpacked(make_file, monkeypatch):
 
 def test_a_missing_file_is_refused(tmp_path):
     assert "No such file" in refusal(tmp_path / "absent.geojson")
+
+
+CLASSES = ("normal", "metastases")
+COLOURS = ((0, 158, 115), (213, 94, 0))
+MASK = np.array([[1, 1, 1, 1, 0], [1, 2, 2, 1, 0], [1, 2, 1, 1, 0], [1, 1, 1, 0, 2]], np.uint8)
+
+
+def write_mask(path, labels=MASK, margins=None, classes=CLASSES):
+    return qupath_geojson.write(path, regions(labels, margins, cell_l0=32), classes, COLOURS, mm2_per_cell=0.0002)
+
+
+def written(path):
+    return json.loads(gzip.decompress(path.read_bytes()).decode("utf-8"))
+
+
+def test_a_mask_that_was_written_is_read_back_as_the_tumour_it_shows(tmp_path):
+    path = tmp_path / "s.geojson.gz"
+    assert write_mask(path) == 3
+    annotation = read_annotation(path)
+    size_l0 = (MASK.shape[1] * 32, MASK.shape[0] * 32)
+    assert np.array_equal(annotation.tumour_mask((0, 0), size_l0, downsample=32), MASK == 2)
+    assert annotation.area_l0 == 4 * 32**2
+    assert annotation.summary.repaired_outlines == 0
+
+
+def test_a_feature_has_the_fields_that_qupath_reads(tmp_path):
+    margins = np.full(MASK.shape, 255, np.uint8)
+    margins[1, 1] = 0
+    write_mask(tmp_path / "s.geojson.gz", margins=margins)
+    document = written(tmp_path / "s.geojson.gz")
+    assert document.keys() == {"type", "features"} and document["type"] == "FeatureCollection"
+    feature = document["features"][1]
+    assert feature.keys() == {"type", "id", "geometry", "properties"} and feature["type"] == "Feature"
+    corners = [[32, 32], [96, 32], [96, 64], [64, 64], [64, 96], [32, 96], [32, 32]]
+    assert feature["geometry"] == {"type": "Polygon", "coordinates": [corners]}
+    assert feature["properties"] == {
+        "objectType": "annotation",
+        "isLocked": False,
+        "classification": {"name": "metastases", "color": [213, 94, 0]},
+        "measurements": {"score": 0.6667, "area_mm2": 0.0006},
+    }
+
+
+def test_holes_are_written(tmp_path):
+    write_mask(tmp_path / "s.geojson.gz")
+    geometry = written(tmp_path / "s.geojson.gz")["features"][0]["geometry"]
+    assert [ring[0] == ring[-1] for ring in geometry["coordinates"]] == [True, True]
+
+
+def test_ids_are_uuids_no_two_alike_and_stay_with_the_region(tmp_path):
+    labels = np.tile(np.array([[1, 0, 2, 0]], np.uint8), (3, 5))
+    write_mask(tmp_path / "s.geojson.gz", labels)
+    ids = [feature["id"] for feature in written(tmp_path / "s.geojson.gz")["features"]]
+    assert [str(uuid.UUID(found)) for found in ids] == ids
+    assert len(set(ids)) == 10
+    labels[:, :4] = 0
+    write_mask(tmp_path / "s.geojson.gz", labels)
+    assert {feature["id"] for feature in written(tmp_path / "s.geojson.gz")["features"]} < set(ids)
+    write_mask(tmp_path / "s.geojson.gz", np.where(labels > 0, 3 - labels, 0).astype(np.uint8))
+    assert not {feature["id"] for feature in written(tmp_path / "s.geojson.gz")["features"]} & set(ids)
+
+
+def test_the_same_mask_gives_the_same_bytes_under_any_name_at_any_time(tmp_path, monkeypatch):
+    write_mask(tmp_path / "a.geojson.gz")
+    monkeypatch.setattr("time.time", lambda: 2e9)
+    write_mask(tmp_path / "b.geojson.gz")
+    data = (tmp_path / "a.geojson.gz").read_bytes()
+    assert data == (tmp_path / "b.geojson.gz").read_bytes()
+    assert data[3] == 0 and data[4:8] == bytes(4)  # of the header: no name follows; no time
+
+
+def test_names_of_classes_are_plain_utf_8(tmp_path):
+    write_mask(tmp_path / "s.geojson.gz", classes=("Gewebe ü", "метастаз"))
+    assert '"name":"метастаз"'.encode() in gzip.decompress((tmp_path / "s.geojson.gz").read_bytes())
+
+
+def test_a_mask_without_regions_is_a_collection_of_none(tmp_path):
+    assert write_mask(tmp_path / "s.geojson.gz", np.zeros((2, 2), np.uint8)) == 0
+    assert written(tmp_path / "s.geojson.gz") == {"type": "FeatureCollection", "features": []}
+    assert read_annotation(tmp_path / "s.geojson.gz").is_empty
+
+
+def test_regions_are_written_as_they_come(tmp_path):
+    alive = []
+
+    def one_by_one():
+        for region in regions(np.tile(np.array([1, 0], np.uint8), (1, 50)), None, cell_l0=1):
+            reference = weakref.ref(region.rings[0])
+            yield region
+            del region
+            alive.append(reference)
+            assert sum(found() is not None for found in alive) <= 2
+
+    assert qupath_geojson.write(tmp_path / "s.geojson.gz", one_by_one(), CLASSES, COLOURS, mm2_per_cell=1) == 50
+
+
+def test_nothing_is_left_where_outlining_failed(tmp_path):
+    def broken():
+        yield from regions(MASK, None, cell_l0=1)
+        raise RuntimeError("stop")
+
+    with pytest.raises(RuntimeError, match="stop"):
+        qupath_geojson.write(tmp_path / "s.geojson.gz", broken(), CLASSES, COLOURS, mm2_per_cell=1)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_not_there_is_said_in_one_line(tmp_path):
+    with pytest.raises(OutputError, match=r"absent.s\.geojson\.gz cannot be written"):
+        write_mask(tmp_path / "absent" / "s.geojson.gz")

@@ -16,7 +16,9 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from typing import TypeVar
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any, TypeVar
 
 from ucc_path.errors import UccPathError, WorkerError
 
@@ -24,11 +26,18 @@ Job = TypeVar("Job")
 Result = TypeVar("Result")
 
 LOOK_AHEAD = 2  # jobs handed out for each worker: one at work, one ready
+_LISTEN_EVERY_S = 0.2
+# Not fork: a copy of a process with threads and open slides in it may hang.
+_CONTEXT = multiprocessing.get_context("spawn")
+
+_mouth: Connection | None = None  # of a worker process, set once when it starts
 
 
-def usable_cores() -> int:
-    """The cores this process may use: fewer than the machine has, in a container or under a scheduler."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a job says while it is at work."""
+
+    message: Any
 
 
 class Workers:
@@ -37,6 +46,8 @@ class Workers:
     def __init__(self, count: int) -> None:
         self._count = count
         self._pool: ProcessPoolExecutor | None = None
+        # Without a lock, which a killed process would keep for ever: short messages pass a pipe as a whole.
+        self._ear, self._mouth = _CONTEXT.Pipe(duplex=False)
 
     def run(self, work: Callable[[Job], Result], jobs: Iterable[Job]) -> Iterator[tuple[Job, Result | UccPathError]]:
         """Each job with its result, or with the error it met, in the order in which they end.
@@ -44,6 +55,14 @@ class Workers:
         `work` and its jobs are sent to other processes: a function of a module and plain values. Errors that are not
         of our family are defects and are raised.
         """
+        for heard in self.listen(work, jobs):
+            if not isinstance(heard, Said):
+                yield heard
+
+    def listen(
+        self, work: Callable[[Job], Result], jobs: Iterable[Job]
+    ) -> Iterator[tuple[Job, Result | UccPathError] | Said]:
+        """The same, and in between what the jobs say with `say`."""
         pending = iter(jobs)
         suspects: list[Job] = []
         while not (yield from self._work_off(work, pending, suspects)):
@@ -54,10 +73,10 @@ class Workers:
 
     def _work_off(
         self, work: Callable[[Job], Result], pending: Iterator[Job], suspects: list[Job]
-    ) -> Generator[tuple[Job, Result | UccPathError], None, bool]:
+    ) -> Generator[tuple[Job, Result | UccPathError] | Said, None, bool]:
         """True when no job is left; False when a process died, with the jobs open then in `suspects`."""
         if self._pool is None:
-            self._pool = _pool(self._count)
+            self._pool = _pool(self._count, self._mouth)
         at_work: dict[Future[Result], Job] = {}
         try:
             while True:
@@ -67,7 +86,10 @@ class Workers:
                     suspects.pop()
                 if not at_work:
                     return True
-                for future in wait(at_work, return_when=FIRST_COMPLETED).done:
+                done = wait(at_work, timeout=_LISTEN_EVERY_S, return_when=FIRST_COMPLETED).done
+                while self._ear.poll():
+                    yield Said(self._ear.recv())
+                for future in done:
                     result = _outcome(future)
                     yield at_work.pop(future), result
         except BrokenProcessPool:
@@ -102,16 +124,22 @@ def _outcome(future: Future[Result]) -> Result | UccPathError:
         return err
 
 
-def _pool(workers: int) -> ProcessPoolExecutor:
-    # Not fork: a copy of a process with threads and open slides in it may hang.
-    context = multiprocessing.get_context("spawn")
-    return ProcessPoolExecutor(workers, mp_context=context, initializer=enter_worker, initargs=(os.getpid(),))
+def _pool(workers: int, mouth: Connection | None = None) -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(workers, _CONTEXT, initializer=enter_worker, initargs=(os.getpid(), mouth))
 
 
-def enter_worker(parent: int) -> None:
+def enter_worker(parent: int, mouth: Connection | None = None) -> None:
     """Ctrl-C is for the parent to handle; a worker whose parent was killed must not live on."""
+    global _mouth
+    _mouth = mouth
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def say(message: Any) -> None:
+    """In a worker: tells whoever listens; elsewhere nobody does. A message is a few plain values."""
+    if _mouth is not None:
+        _mouth.send(message)
 
 
 def _end_with(parent: int) -> None:

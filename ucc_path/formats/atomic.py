@@ -69,6 +69,37 @@ def replacing_folder(path: Path, *, marker: str, overwrite: bool) -> Iterator[Pa
 
 
 @contextmanager
+def replacing_together(folder: Path, name: str, *, last: str) -> Iterator[Path]:
+    """A folder to write files into; when the block ends well they take their places in `folder`, together.
+
+    By the file `last` they are known to be whole: the old one goes before the first of them comes, the new one comes
+    when all are there and on the disk. A run that was killed leaves its folder, and is known by it.
+    """
+    partial = together(folder, name)
+    with explaining(folder):
+        try:
+            shutil.rmtree(partial, ignore_errors=True)
+            partial.mkdir(parents=True)
+            yield partial
+            files = sorted(path for path in partial.iterdir() if path.name != last)
+            for path in (*files, partial / last):
+                _flush(path)
+            (folder / last).unlink(missing_ok=True)
+            for path in files:
+                path.replace(folder / path.name)
+            _flush(folder)
+            (partial / last).replace(folder / last)
+            _flush(folder)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+
+
+def together(folder: Path, name: str) -> Path:
+    """Where `replacing_together` writes first."""
+    return folder / f"{name}.ucc-path{PARTIAL}"
+
+
+@contextmanager
 def locked_folder(path: Path) -> Iterator[Path]:
     """The folder that `path` leads to, there or not, for this run alone: another run into it is refused meanwhile."""
     path = Path(os.path.realpath(path))  # where a link leads to: the folder there is meant, not the link

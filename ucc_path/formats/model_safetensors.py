@@ -14,6 +14,7 @@ Its record has the format "ucc-path model", version 1, and these keys, all of th
     classes      names; the label value of a class is its place + 1
     converged    whether it does better than guessing
     versions     {package: version} of what it was trained with
+    assign       what says the class of a patch: centroids, or the head; in a file without it, centroids
 
 The same model gives the same bytes. A model that could not be read back is not written either.
 """
@@ -34,13 +35,14 @@ from ucc_path.formats import safetensors_file
 from ucc_path.formats.safetensors_file import Refusal
 from ucc_path.model.card import ModelCard
 from ucc_path.model.recipes import CENTROIDS, MOST_LAYERS, NETWORK
-from ucc_path.settings import MODELS, SUPERVISIONS, ModelSettings, from_table
+from ucc_path.settings import ASSIGNMENTS, MODELS, SUPERVISIONS, ModelSettings, from_table
 
 NAME = "model.safetensors"
 FORMAT = "ucc-path model"
 VERSION = 1
 
 _KEYS = {field.name for field in fields(ModelCard)}
+_ASSIGN = "assign"
 _SUPERVISIONS = (*SUPERVISIONS, "mask", "none")
 _DTYPES = (torch.float32, torch.int64)
 _MOST_NAMES = 1000
@@ -81,6 +83,7 @@ def _record(card: ModelCard) -> dict[str, Any]:
 
 def _card(record: Mapping[str, Any], refusal: Refusal) -> ModelCard:
     """The card that a record describes, nothing of which is believed."""
+    record = {_ASSIGN: ASSIGNMENTS[0], **record}
     if record.keys() != _KEYS:
         odd = min(record.keys() ^ _KEYS)
         raise refusal(f"its record {'lacks' if odd in _KEYS else 'has an unknown key'} {odd[:60]!r}")
@@ -97,6 +100,7 @@ def _card(record: Mapping[str, Any], refusal: Refusal) -> ModelCard:
         classes=_names(record, "classes", refusal),
         converged=record["converged"],
         versions=record["versions"],
+        assign=_choice(record, _ASSIGN, ASSIGNMENTS, refusal),
     )
     if type(card.converged) is not bool:
         raise refusal("its converged is neither true nor false")

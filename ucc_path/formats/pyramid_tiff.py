@@ -1,8 +1,8 @@
 """A slide as a pyramidal, tiled JPEG TIFF that OpenSlide, QuPath, ASAP and libtiff open with all its levels.
 
-The file, little-endian, classic TIFF where it ends below 4 GB and BigTIFF otherwise:
+The file, packed as in `tiff_directories`:
 
-- bytes 0-15   the header; a classic one is 8 bytes long and the other 8 stay empty
+- at first     the header
 - then         JPEG streams, one per tile, of all levels as they became known; a tile that recurs is stored once
 - at the end   one image file directory (IFD) per level, chained, the largest first; no SubIFDs, no ImageDescription
 
@@ -19,7 +19,6 @@ last level is the first whose longer side is below 1024 px. A tile that hangs ov
 from __future__ import annotations
 
 import hashlib
-import struct
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,25 +29,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucc_path.errors import SettingsError
-from ucc_path.formats import atomic
+from ucc_path.formats import atomic, tiff_directories
+from ucc_path.formats.tiff_directories import HEADER_BYTES, LONG, LONG8, RATIONAL, SHORT, Entry
 
 LAST_LEVEL_BELOW_PX = 1024
 
-_CLASSIC_END = 2**32 - 1
-_HEADER_BYTES = 16
-_SHORT, _LONG, _RATIONAL, _LONG8 = 3, 4, 5, 16
-_CODES = {_SHORT: "H", _LONG: "I", _RATIONAL: "I", _LONG8: "Q"}
-
 RGB = NDArray[np.uint8]
-
-
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    """One tag of a directory; a rational is two values."""
-
-    tag: int
-    kind: int
-    values: tuple[int, ...]
 
 
 @dataclass(slots=True)
@@ -144,7 +130,7 @@ class _Writer:
         self._stream = stream
         self._quality = quality
         self._stored: dict[tuple[tuple[int, ...], bytes], tuple[int, int]] = {}
-        stream.write(bytes(_HEADER_BYTES))
+        stream.write(bytes(HEADER_BYTES))
 
     def add(self, index: int, row: int, col: int, tile: RGB) -> None:
         level = self.levels[index]
@@ -183,66 +169,30 @@ class _Writer:
                 self.add(index + 1, row // 2, up, level.band[:height, left : left + width].copy())
 
     def finish(self, mpp: float) -> None:
-        """Append the directories and write the header that their place asks for."""
+        """Append the directories, which make it a file."""
         directories = [_entries(level, reduced=n > 0, mpp=mpp * 2**n) for n, level in enumerate(self.levels)]
-        start = self._stream.tell() + self._stream.tell() % 2
-        blocks = _directories(directories, start, big=True)
-        header = struct.pack("<2sHHHQ", b"II", 43, 8, 0, start)
-        if start + sum(map(len, blocks)) <= _CLASSIC_END:  # the same directories are shorter in a classic file
-            blocks = _directories(directories, start, big=False)
-            header = struct.pack("<2sHI", b"II", 42, start)
-        self._stream.seek(start)
-        self._stream.writelines(blocks)
-        self._stream.seek(0)
-        self._stream.write(header)
+        tiff_directories.write(self._stream, directories)
 
 
-def _entries(level: _Level, *, reduced: bool, mpp: float) -> list[_Entry]:
+def _entries(level: _Level, *, reduced: bool, mpp: float) -> list[Entry]:
     # (um/cm) / (um/px) = px/cm, as a fraction of whole numbers that keeps six digits of mpp
     resolution = (10_000 * 100_000, round(mpp * 100_000))
     return [
-        _Entry(254, _LONG, (int(reduced),)),
-        _Entry(256, _LONG, (level.width_px,)),
-        _Entry(257, _LONG, (level.height_px,)),
-        _Entry(258, _SHORT, (8, 8, 8)),
-        _Entry(259, _SHORT, (7,)),
-        _Entry(262, _SHORT, (6,)),
-        _Entry(277, _SHORT, (3,)),
-        _Entry(282, _RATIONAL, resolution),
-        _Entry(283, _RATIONAL, resolution),
-        _Entry(284, _SHORT, (1,)),
-        _Entry(296, _SHORT, (3,)),
-        _Entry(322, _LONG, (level.tile_px,)),
-        _Entry(323, _LONG, (level.tile_px,)),
-        _Entry(324, _LONG8, tuple(level.offsets)),
-        _Entry(325, _LONG, tuple(level.byte_counts)),
-        _Entry(530, _SHORT, (2, 2)),
-        _Entry(532, _RATIONAL, (0, 1, 255, 1, 128, 1, 255, 1, 128, 1, 255, 1)),
+        Entry(254, LONG, (int(reduced),)),
+        Entry(256, LONG, (level.width_px,)),
+        Entry(257, LONG, (level.height_px,)),
+        Entry(258, SHORT, (8, 8, 8)),
+        Entry(259, SHORT, (7,)),
+        Entry(262, SHORT, (6,)),
+        Entry(277, SHORT, (3,)),
+        Entry(282, RATIONAL, resolution),
+        Entry(283, RATIONAL, resolution),
+        Entry(284, SHORT, (1,)),
+        Entry(296, SHORT, (3,)),
+        Entry(322, LONG, (level.tile_px,)),
+        Entry(323, LONG, (level.tile_px,)),
+        Entry(324, LONG8, tuple(level.offsets)),
+        Entry(325, LONG, tuple(level.byte_counts)),
+        Entry(530, SHORT, (2, 2)),
+        Entry(532, RATIONAL, (0, 1, 255, 1, 128, 1, 255, 1, 128, 1, 255, 1)),
     ]
-
-
-def _directories(directories: list[list[_Entry]], start: int, *, big: bool) -> list[bytes]:
-    """The bytes of each directory with its long values behind it, chained from `start`."""
-    blocks: list[bytes] = []
-    for number, entries in enumerate(directories):
-        is_last = number == len(directories) - 1
-        blocks.append(_directory(entries, start, is_last=is_last, big=big))
-        start += len(blocks[-1])
-    return blocks
-
-
-def _directory(entries: list[_Entry], start: int, *, is_last: bool, big: bool) -> bytes:
-    count_code, word_code, word = ("<Q", "<Q", 8) if big else ("<H", "<I", 4)
-    size = struct.calcsize(count_code) + len(entries) * (4 + 2 * word) + word
-    table, values = struct.pack(count_code, len(entries)), b""
-    for entry in entries:
-        kind = entry.kind if big or entry.kind != _LONG8 else _LONG
-        data = struct.pack(f"<{len(entry.values)}{_CODES[kind]}", *entry.values)
-        count = len(entry.values) // (2 if kind == _RATIONAL else 1)
-        if len(data) > word:
-            place = start + size + len(values)
-            values += data + bytes(len(data) % 2)
-            data = struct.pack(word_code, place)
-        table += struct.pack("<HH", entry.tag, kind) + struct.pack(word_code, count) + data.ljust(word, b"\0")
-    following = 0 if is_last else start + size + len(values)
-    return table + struct.pack(word_code, following) + values

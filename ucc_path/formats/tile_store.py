@@ -13,10 +13,7 @@ memory there are three tiles for each core, however many there are on disk.
 from __future__ import annotations
 
 import math
-import os
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -25,6 +22,7 @@ import imagecodecs
 import numpy as np
 from numpy.typing import NDArray
 
+from ucc_path.ahead import in_order, usable_cores
 from ucc_path.bags import TileSet, cell_px, pixels_of_cells, tissue_cells
 from ucc_path.errors import DatasetError
 from ucc_path.formats import png, tiles_csv
@@ -36,7 +34,6 @@ from ucc_path.tiles.splits import SPLITS
 
 _ARRAYS = ("images", "masks", "tissue", "levels")
 _SAME_MPP = 0.01  # slides of one scanner differ by less
-_LOOK_AHEAD = 2  # tiles handed out for each core: one at work, one ready
 
 Array = NDArray[Any]
 
@@ -97,7 +94,7 @@ def write(
             partial = stack.enter_context(replacing(_path(folder, split, name), durable=True))
             files[name] = stack.enter_context(partial.open("wb"))
             _write_header(files[name], (len(rows), *shape), dtype)
-        for done, tile in enumerate(_in_order(unpacked, rows), start=1):
+        for done, tile in enumerate(in_order(unpacked, rows, usable_cores()), start=1):
             # Not through a memory map: on a full disk that ends the process instead of raising an error.
             for name, file in files.items():
                 with explaining(_path(folder, split, name)):
@@ -177,16 +174,3 @@ def _decoded(path: Path, shape: tuple[int, ...], wanted: str) -> NDArray[np.uint
     except imagecodecs.PngError as err:
         raise DatasetError(f"{path} is damaged ({err}); make the data set anew with ucc-path tile") from err
     return pixels
-
-
-def _in_order(work: Callable[[TileRow], dict[str, Array]], rows: Sequence[TileRow]) -> Iterator[dict[str, Array]]:
-    """The results in the order of the rows; threads, for decoders let go of the interpreter while they work."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    pending: deque[Future[dict[str, Array]]] = deque()
-    with ThreadPoolExecutor(cores) as pool:
-        for row in rows:
-            pending.append(pool.submit(work, row))
-            if len(pending) > cores * _LOOK_AHEAD:
-                yield pending.popleft().result()
-        while pending:
-            yield pending.popleft().result()

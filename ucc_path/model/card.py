@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ucc_path.settings import ModelSettings
+from ucc_path.settings import ASSIGNMENTS, ModelSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,3 +23,4 @@ class ModelCard:
     classes: tuple[str, ...]  # names; the label value of a class is its place + 1
     converged: bool
     versions: Mapping[str, str]
+    assign: str = ASSIGNMENTS[0]  # what says the class of a patch best, where its head could say it too

@@ -24,14 +24,23 @@ class KernelDensity(nn.Module):
         """(bags, instances, features) in [0, 1] -> (bags, features * bins), a feature's bins side by side."""
         # Half precision has too few digits for a mean of Gaussians, so autocast is left here.
         with torch.autocast(features.device.type, enabled=False):
-            places = torch.linspace(0, 1, self.bins, device=features.device)
-            distance = features.float().unsqueeze(-1) - places  # -> (bags, instances, features, bins)
-            kernels = torch.exp(distance.square() / (-2 * self.sigma**2))
-            density = kernels.mean(dim=1) / math.sqrt(2 * math.pi * self.sigma**2)  # -> (bags, features, bins)
-            if self.normalise:
-                # A narrow kernel can leave all samples of a value between two of them at zero.
-                density = density / density.sum(dim=-1, keepdim=True).clamp(min=torch.finfo(torch.float32).tiny)
-            return density.flatten(1)
+            return self.of_bag(self.of_instances(features).mean(dim=1))
+
+    def of_instances(self, features: Tensor) -> Tensor:
+        """What an instance adds to its bag: (..., features) -> (..., features * bins)."""
+        places = torch.linspace(0, 1, self.bins, device=features.device)
+        distance = features.float().unsqueeze(-1) - places  # -> (..., features, bins)
+        return torch.exp(distance.square() / (-2 * self.sigma**2)).flatten(-2)
+
+    def of_bag(self, mean: Tensor) -> Tensor:
+        """The vector of a bag from the mean of what its instances add: (bags, features * bins) -> the same."""
+        density = mean / math.sqrt(2 * math.pi * self.sigma**2)
+        if self.normalise:
+            samples = density.reshape(*density.shape[:-1], -1, self.bins)
+            # A narrow kernel can leave all samples of a value between two of them at zero.
+            sums = samples.sum(dim=-1, keepdim=True).clamp(min=torch.finfo(torch.float32).tiny)
+            density = (samples / sums).flatten(-2)
+        return density
 
     def width(self, features: int) -> int:
         """How many numbers describe a bag."""
@@ -43,7 +52,15 @@ class AveragePooling(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """(bags, instances, features) -> (bags, features)."""
-        return features.float().mean(dim=1)
+        return self.of_bag(self.of_instances(features).mean(dim=1))
+
+    def of_instances(self, features: Tensor) -> Tensor:
+        """What an instance adds to its bag."""
+        return features.float()
+
+    def of_bag(self, mean: Tensor) -> Tensor:
+        """The vector of a bag from the mean of what its instances add."""
+        return mean
 
     def width(self, features: int) -> int:
         """How many numbers describe a bag."""

@@ -39,3 +39,18 @@ class Unet(nn.Module):
         if self.stem_stride > 1:
             logits = functional.interpolate(logits, scale_factor=self.stem_stride, mode="bilinear")
         return logits.squeeze(1)
+
+
+class CellShares(nn.Module):
+    """A Unet seen by cells: pictures become the mean probability of tumour in each cell of their inner part."""
+
+    def __init__(self, unet: nn.Module, *, margin_px: int, core_px: int, cell_px: int) -> None:
+        super().__init__()
+        self.unet = unet
+        self.margin_px, self.core_px, self.cell_px = margin_px, core_px, cell_px
+
+    def forward(self, pictures: Tensor) -> Tensor:
+        """(n, channels, side, side) -> (n, cells, cells)."""
+        end = self.margin_px + self.core_px
+        logits = self.unet(pictures)[:, self.margin_px : end, self.margin_px : end]
+        return functional.avg_pool2d(torch.sigmoid(logits.float()).unsqueeze(1), self.cell_px).squeeze(1)

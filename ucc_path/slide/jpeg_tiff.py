@@ -48,6 +48,8 @@ class _Level:
 class JpegTiff:
     """An open file, its levels, and the tiles that were decoded last; safe to use from several threads."""
 
+    is_spent = False  # a damaged tile does not harm the others
+
     def __init__(self, path: Path, levels: tuple[_Level, ...], properties: Mapping[str, str], cache_bytes: int) -> None:
         self._path = path
         self._levels = levels

@@ -32,6 +32,7 @@ TIFF_MAGIC = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 class PlainImage:
     """Pixels in memory behind the few calls that a slide needs of its file."""
 
+    is_spent = False
     vendor = "plain image"
     downsamples: tuple[float, ...] = (1.0,)
 

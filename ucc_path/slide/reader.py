@@ -45,6 +45,7 @@ _TILE_SIDE = re.compile(r"openslide\.level\[\d+\]\.tile-(width|height)")
 class _Source(Protocol):
     """What a slide needs of its file."""
 
+    is_spent: bool  # whether it must be opened anew before it can be read again
     vendor: str
     size_l0: tuple[int, int]
     level_sizes: tuple[tuple[int, int], ...]
@@ -63,10 +64,11 @@ class _Source(Protocol):
 
 
 class _OpenSlideFile:
-    """An OpenSlide handle. Once a read has failed OpenSlide fails all later ones, so the slide is then lost."""
+    """An OpenSlide handle. Once a read has failed OpenSlide fails all later ones: it is then `spent`."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self.is_spent = False
         self._handle = openslide.OpenSlide(path)
         self._handle.set_cache(openslide.OpenSlideCache(CACHE_BYTES))
         self.properties: Mapping[str, str] = dict(self._handle.properties)
@@ -109,6 +111,7 @@ class _OpenSlideFile:
         try:
             rgba = self._handle.read_region((x_l0, y_l0), level, size_px)
         except openslide.OpenSlideError as err:
+            self.is_spent = True
             raise SlideError(
                 f"{self._path} cannot be read near x={x_l0}, y={y_l0} ({err}); the file is damaged: copy it again"
             ) from err
@@ -227,13 +230,18 @@ class Slide:
         return np.asarray(Image.fromarray(rgb).resize(size_px, Image.Resampling.LANCZOS, box=box))
 
     def _opened(self) -> _Source:
-        """The file, opened anew where the slide came here by a fork: two processes must not share a handle."""
+        """The file, opened anew where its handle is spent, or came here by a fork: two processes must not share one."""
         with self._lock:
             if self._source is None:
                 raise SlideError(f"{self.path} was closed; open it again")
-            if self._pid != os.getpid():
+            if self._source.is_spent or self._pid != os.getpid():
+                # The old one is left to its owners: other threads may be reading from it.
                 self._source, self._pid = _open(self.path), os.getpid()
             return self._source
+
+    def reopened(self) -> Slide:
+        """The same slide with a handle of its own, which no other thread can spend."""
+        return Slide(self.path, self._slide_mpp)
 
     def close(self) -> None:
         with self._lock:
@@ -254,6 +262,15 @@ class Slide:
 def library_version() -> str:
     """The version of the OpenSlide library itself, not of its Python package."""
     return str(openslide.__library_version__)
+
+
+def levels_of(path: Path) -> tuple[tuple[int, int], ...]:
+    """Width and height of the levels that OpenSlide itself sees; a plain picture is refused here, in its words."""
+    try:
+        with openslide.OpenSlide(path) as opened:
+            return tuple(opened.level_dimensions)
+    except openslide.OpenSlideError as err:
+        raise SlideError(f"{path} is not opened by OpenSlide ({err}); convert it to a pyramidal TIFF") from err
 
 
 def _open(path: Path) -> _Source:

@@ -9,6 +9,8 @@ NORMAL = "normal"
 METASTASES = "metastases"
 MIXTURE = "mixture"
 KINDS = (NORMAL, METASTASES, MIXTURE)
+CLASSES = (NORMAL, METASTASES)
+"""What pure tiles can be; the label value of a class is its place + 1."""
 UNLABELLED = "unlabelled"  # what people read in place of a kind where a tile has none
 
 UCC_OF_KIND = {NORMAL: 1, METASTASES: 1, MIXTURE: 2}

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from ucc_path.engine.local import usable_cores
+from ucc_path.ahead import usable_cores
 
 PASS, WARN, FAIL = "PASS", "WARN", "FAIL"
 

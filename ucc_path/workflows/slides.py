@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ucc_path.errors import SlideError
+from ucc_path.formats.annotation_files import annotation_stem
 
 _SCANNERS = {".bif", ".czi", ".dcm", ".mrxs", ".ndpi", ".scn", ".svs", ".svslide", ".vms", ".vmu"}
 _PICTURES = {".jpeg", ".jpg", ".png", ".tif", ".tiff"}
@@ -26,6 +27,27 @@ def expand(paths: Sequence[Path]) -> tuple[Path, ...]:
         for file in found:
             slides.setdefault(os.path.realpath(file), file)  # by whatever names or links it is reached
     return tuple(slides.values())
+
+
+def by_name(paths: Sequence[Path]) -> dict[str, Path]:
+    """Slides by the names of their files, without ending, which stand for them in tables and in results.
+
+    `S_mask.png` beside `S.png` is the mask of that slide, caught by the same wildcard.
+    """
+    stems = {path.stem for path in paths}
+    slides: dict[str, Path] = {}
+    for path in paths:
+        if path.stem.endswith("_mask") and annotation_stem(path) in stems:
+            continue
+        if not path.stem.isprintable():
+            raise SlideError(
+                f"the name {path.stem!r} has characters that cannot be written to a table; rename the slide"
+            )
+        if slides.setdefault(path.stem, path) is not path:
+            raise SlideError(
+                f"{slides[path.stem]} and {path} have one name, {path.stem}; rename one, or work on them apart"
+            )
+    return slides
 
 
 def _is_slide(file: Path) -> bool:

@@ -14,14 +14,14 @@ from ucc_path.errors import AnnotationError
 from ucc_path.formats import outline_npy, png, read_annotation
 from ucc_path.formats.atomic import explaining
 from ucc_path.formats.tiles_csv import TileRow, image_path, mask_path
-from ucc_path.geometry import Grid, SizeL0, scale_between
+from ucc_path.geometry import SizeL0, scale_between
 from ucc_path.report.overlay import draw_preview
 from ucc_path.seeding import stream
 from ucc_path.settings import AnnotationSettings, TilingSettings, TissueSettings
 from ucc_path.slide import Slide
 from ucc_path.tiles.labelling import UNLABELLED
 from ucc_path.tiles.sampling import Tile, TilePlane, find_tiles, find_unlabelled
-from ucc_path.tissue import find_tissue, require_tissue
+from ucc_path.tissue import require_tissue, tissue_of
 
 MAX_OUTSIDE_SHARE = 0.5  # with more of its area beyond the slide, an outline does not belong to it
 MIN_OUTSIDE_SHARE = 0.001  # less is not worth telling: outlines are drawn by hand
@@ -82,7 +82,7 @@ def survey(job: SurveyJob) -> Survey:
         tile_mpp = job.tiling.mpp or slide.mpp
         slide.refuse_finer(tile_mpp)
         annotation, outside_share = _read_outline(job, slide)
-        tissue = _find_tissue(slide, job.tissue)
+        tissue = tissue_of(slide.thumbnail(job.tissue.mpp), slide.size_l0, slide.mpp, job.tissue)
         tiles: list[Tile] = []
         try:
             require_tissue(tissue, job.name)
@@ -147,13 +147,6 @@ def _read_outline(job: SurveyJob, slide: Slide) -> tuple[Annotation, float]:
             f"({slide.size_l0.width} x {slide.size_l0.height} px); give the annotation of this slide, in level-0 pixels"
         )
     return annotation, outside_share if outside_share > MIN_OUTSIDE_SHARE else 0.0
-
-
-def _find_tissue(slide: Slide, settings: TissueSettings) -> Coverage:
-    thumbnail = slide.thumbnail(settings.mpp)
-    thumbnail_mpp = max(settings.mpp, slide.mpp)
-    grid = Grid.covering(slide.size_l0, scale_between(thumbnail_mpp, slide.mpp))
-    return Coverage(find_tissue(thumbnail, thumbnail_mpp, settings), grid)
 
 
 def _find_tiles(job: SurveyJob, slide: Slide, tile_mpp: float, tissue: Coverage, annotation: Annotation) -> list[Tile]:

@@ -6,17 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ucc_path.errors import AnnotationError, OutputError, SettingsError, SlideError, few
+from ucc_path.errors import AnnotationError, OutputError, SettingsError, few
 from ucc_path.formats import split_csv
-from ucc_path.formats.annotation_files import annotation_for, annotation_stem, index_annotations
+from ucc_path.formats.annotation_files import annotation_for, index_annotations
 from ucc_path.settings import DEFAULT_SPLIT, UNANNOTATED, AnnotationSettings, TilingSettings, TissueSettings
 from ucc_path.tiles.camelyon import SlideRule, rule_for
 from ucc_path.tiles.labelling import check_thresholds
 from ucc_path.tiles.quotas import Totals
 from ucc_path.tiles.splits import CAMELYON16, assign_by_table, parse_shares
-
-MIN_TISSUE_MPP, MAX_TISSUE_MPP = 4.0, 64.0  # finer fills the memory, coarser finds nothing
-MAX_MARGIN_UM = 2000.0  # wider than any gap or pen, and the time it takes grows with it
+from ucc_path.tissue import check_tissue_settings
+from ucc_path.workflows.slides import by_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +53,7 @@ class Source:
 def sources_of(request: TileRequest) -> list[Source]:
     """The slides to be worked on, by name; refuses what cannot be meant."""
     _check_numbers(request)
-    slides = _by_name(request)
+    slides = by_name(request.slides)
     _check_preview(request, slides)
     if request.split_csv:
         assign_by_table(slides, split_csv.read(request.split_csv))
@@ -76,14 +75,7 @@ def _check_numbers(request: TileRequest) -> None:
         raise SettingsError(f"a scale of {tiling.mpp:g} um/px is not possible; give a positive --mpp, or native")
     if not 0 <= tiling.max_overlap < 1 or not 0 <= tiling.min_tissue <= 1:
         raise SettingsError("min_tissue and max_overlap are shares of a tile; give 0 to 1, max_overlap below 1")
-    if not MIN_TISSUE_MPP <= request.tissue.mpp <= MAX_TISSUE_MPP:
-        raise SettingsError(
-            f"tissue is looked for at {MIN_TISSUE_MPP:g} to {MAX_TISSUE_MPP:g} um/px, not at {request.tissue.mpp:g}; "
-            "change mpp under [tissue] in the settings file"
-        )
-    lengths_um = (request.tissue.close_um, request.tissue.ink_margin_um)
-    if not all(0 <= length <= MAX_MARGIN_UM for length in lengths_um):
-        raise SettingsError(f"close_um and ink_margin_um of [tissue] must be 0 to {MAX_MARGIN_UM:g} um; correct them")
+    check_tissue_settings(request.tissue)
     if request.unlabelled and request.totals:
         raise SettingsError("--totals counts labelled tiles and --unlabelled makes none; give --per-slide instead")
     if request.split != CAMELYON16:
@@ -108,24 +100,6 @@ def _check_preview(request: TileRequest, slides: Mapping[str, Path]) -> None:
 def preview_path(folder: Path, name: str) -> Path:
     """Where the preview of the slide of this name is put."""
     return folder / f"{name}.png"
-
-
-def _by_name(request: TileRequest) -> dict[str, Path]:
-    """Slides by name. `S_mask.png` beside `S.png` is the mask of that slide, caught by the same wildcard."""
-    stems = {path.stem for path in request.slides}
-    slides: dict[str, Path] = {}
-    for path in request.slides:
-        if path.stem.endswith("_mask") and annotation_stem(path) in stems:
-            continue
-        if not path.stem.isprintable():
-            raise SlideError(
-                f"the name {path.stem!r} has characters that cannot be written to a table; rename the slide"
-            )
-        if slides.setdefault(path.stem, path) is not path:
-            raise SlideError(
-                f"{slides[path.stem]} and {path} have one name, {path.stem}; rename one, or tile them apart"
-            )
-    return slides
 
 
 def _match(request: TileRequest, slides: Mapping[str, Path]) -> dict[str, Path | None]:

@@ -17,13 +17,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ucc_path.clusters import CLASSES, Clusters
+from ucc_path.clusters import Clusters
 from ucc_path.errors import RunError
 from ucc_path.formats import metrics_csv, model_safetensors, png, run_json
 from ucc_path.formats.metrics_csv import MetricsRow
 from ucc_path.model.card import ModelCard
 from ucc_path.model.devices import Ranks, in_words, joined, keep_memory
 from ucc_path.model.recipes import CENTROIDS, CLUSTERED, NETWORK
+from ucc_path.tiles.labelling import CLASSES
 from ucc_path.workflows.events import Event, Notice, Step
 from ucc_path.workflows.train.batches import bag_sampler
 from ucc_path.workflows.train.data import choose_rows, read_tiles, tile_set

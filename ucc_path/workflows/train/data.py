@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucc_path.bags import TileSet
-from ucc_path.clusters import CLASSES, UNKNOWN
+from ucc_path.clusters import UNKNOWN
 from ucc_path.errors import DatasetError
 from ucc_path.formats import labels_csv, tile_store, tiles_csv
 from ucc_path.formats.tiles_csv import TileRow
 from ucc_path.stain import standard_of
-from ucc_path.tiles.labelling import KINDS
+from ucc_path.tiles.labelling import CLASSES, KINDS
 from ucc_path.workflows.events import Event, Notice, Progress
 from ucc_path.workflows.train.request import TrainRequest
 

@@ -1,4 +1,4 @@
-"""Patches and weights become features."""
+"""Patches and weights become features, whatever the number of patches."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""Classes on the grid: cleaned of specks, and outlined."""

@@ -1,0 +1,32 @@
+"""How far a cohort is, in patches: those of a slide are known when its tissue is, those to come are estimated."""
+
+from __future__ import annotations
+
+from ucc_path.workflows.events import Progress
+
+
+class Cohort:
+    """Hears of slides while they are worked on."""
+
+    def __init__(self, slides: int) -> None:
+        self._slides = slides
+        self._ended = 0
+        self._done: dict[str, int] = {}
+        self._totals: dict[str, int] = {}
+
+    def hear(self, name: str, done: int, total: int) -> None:
+        self._done[name], self._totals[name] = done, total
+
+    def end(self, name: str) -> None:
+        """A slide is finished, or has failed: nothing more is to be done for it."""
+        self._ended += 1
+        self._totals[name] = self._done[name] = self._done.get(name, 0)
+
+    def progress(self) -> Progress:
+        """Slides of which nothing is known yet count as much as the mean of the others."""
+        known = sum(self._totals.values())
+        is_over = self._ended == self._slides
+        unknown = self._slides - len(self._totals)
+        total = known + (unknown * known // max(1, len(self._totals)) if not is_over else 0)
+        note = f"{self._ended} of {self._slides} slides" if self._slides > 1 else ""
+        return Progress("segmenting", sum(self._done.values()), max(total, 1), "patches", note)

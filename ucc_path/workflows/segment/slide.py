@@ -1,0 +1,236 @@
+"""What a worker of `segment` does with one slide: find its tissue, stream it through the model, decide, write."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from ucc_path.coverage import Coverage
+from ucc_path.engine.local import say
+from ucc_path.errors import SlideError
+from ucc_path.features.cells import CellPlan, blocks, tissue_cells
+from ucc_path.features.levels import Table, table_of
+from ucc_path.features.reading import Items
+from ucc_path.features.staining import standard_of_slide
+from ucc_path.features.streaming import Band, bands
+from ucc_path.formats import segmentation_json
+from ucc_path.formats.atomic import explaining, replacing_together
+from ucc_path.geometry import Grid, scale_between
+from ucc_path.mask.cleaning import clean
+from ucc_path.mask.deciding import decide
+from ucc_path.mask.windows import WindowMap, Windows
+from ucc_path.slide import Slide
+from ucc_path.slide.damage import read_surviving
+from ucc_path.slide.reader import COARSER_TOLERANCE
+from ucc_path.tissue import require_tissue, tissue_of
+from ucc_path.workflows.segment import memory
+from ucc_path.workflows.segment.jobs import SlideJob
+from ucc_path.workflows.segment.loading import Loaded, load
+from ucc_path.workflows.segment.refitting import refitted
+
+PICTURE_PX = 1600  # the longer side of the thumbnail that is drawn on
+MOST_LOST_SHARE = 0.1  # of the patches; of a slide more damaged than that the rest is not to be trusted
+_SOME_LOST = 500  # patches: less is a few stored tiles, of however small a slide
+_SAY_EVERY_S = 0.3
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Survey:
+    """What is known of a slide before its patches are computed."""
+
+    plan: CellPlan
+    tissue: Coverage
+    is_tissue: NDArray[np.bool_]  # (rows, cols) of cells
+    thumbnail: NDArray[np.uint8]  # small
+
+    @property
+    def patches(self) -> int:
+        return int(np.count_nonzero(self.is_tissue))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SlideMask:
+    """What is known afterwards."""
+
+    labels: NDArray[np.uint8]  # (rows, cols), 0 background
+    sure: NDArray[np.uint8]  # 255 sure, 0 on the boundary between classes
+    mixture: NDArray[np.uint8] | None  # 255 * P(mixture); None where the model does not count
+    windows: Windows | None
+    lost: int  # patches that could not be read
+
+
+def segment(job: SlideJob) -> dict[str, Any]:
+    """Segments one slide and writes all its files; the record of it, which is written last."""
+    from ucc_path.workflows.segment.outputs import write_all
+
+    began_s = time.perf_counter()
+    memory.forget_peak()
+    with memory.in_words(str(job.slide)):
+        loaded = load(job.model)
+        if loaded.device.type == "cpu":  # a GPU's driver maps more than it uses
+            memory.limit_this_process(job.bytes_each)
+        with Slide(job.slide, job.slide_mpp) as slide, explaining(job.output):
+            survey = _survey(job, loaded, slide)
+            last = segmentation_json.path_of(job.output, job.name).name
+            with replacing_together(job.output, job.name, last=last) as work:
+                mask = _judge(job, loaded, slide, survey, work)
+                record = write_all(job, loaded, slide, survey, mask, work)
+                record |= {"seconds": round(time.perf_counter() - began_s, 2), "peak_memory_mb": memory.peak_mb()}
+                segmentation_json.write(work, job.name, record)
+    return record
+
+
+def _survey(job: SlideJob, loaded: Loaded, slide: Slide) -> Survey:
+    card = loaded.model.card
+    if slide.mpp > card.mpp * COARSER_TOLERANCE:
+        raise SlideError(
+            f"{job.slide} has {slide.mpp:.4g} um/px, coarser than the {card.mpp:.4g} um/px that the model was trained "
+            "at; train one on coarser tiles (tile --mpp), or leave this slide out"
+        )
+    plan = CellPlan.of(
+        slide.size_l0,
+        slide.mpp,
+        patch_px=card.settings.patch_px,
+        stride_px=loaded.stride_px,
+        mpp=card.mpp,
+        name=str(job.slide),
+    )
+    thumbnail_grid = Grid.covering(slide.size_l0, max(1.0, scale_between(job.tissue.mpp, slide.mpp)))
+    memory.require_room(
+        job.bytes_each,
+        threads=job.model.threads,
+        cells=plan.grid.rows * plan.grid.cols,
+        thumbnail_px=thumbnail_grid.rows * thumbnail_grid.cols,
+        band_bytes=3 * plan.band_rows * plan.grid.cols * loaded.depth * 4,
+        name=str(job.slide),
+    )
+    thumbnail = _thumbnail(job, slide, thumbnail_grid)
+    tissue = require_tissue(tissue_of(thumbnail, slide.size_l0, slide.mpp, job.tissue), str(job.slide))
+    is_tissue = tissue_cells(plan, tissue, job.segmentation.min_tissue)
+    if not is_tissue.any():
+        raise SlideError(
+            f"{job.slide} has no patch that is at least {job.segmentation.min_tissue:.0%} tissue; "
+            "lower min_tissue under [segmentation] in the settings file"
+        )
+    return Survey(plan, tissue, is_tissue, _small(thumbnail))
+
+
+def _thumbnail(job: SlideJob, slide: Slide, grid: Grid) -> NDArray[np.uint8]:
+    """The whole slide at the scale at which tissue is looked for; damaged parts are white, unless that is an error."""
+    try:
+        return slide.thumbnail(job.tissue.mpp)
+    except SlideError:
+        if job.is_strict:
+            raise
+        return read_surviving(slide, (0, 0), (grid.cols, grid.rows), grid.cell_l0 * slide.mpp).rgb
+
+
+def _small(thumbnail: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    picture = Image.fromarray(thumbnail)
+    picture.thumbnail((PICTURE_PX, PICTURE_PX), Image.Resampling.LANCZOS)
+    return np.asarray(picture)
+
+
+def _judge(job: SlideJob, loaded: Loaded, slide: Slide, survey: Survey, work: Path) -> SlideMask:
+    """Everything that the model says of the slide."""
+    plan, wishes = survey.plan, job.segmentation
+    losses = _Losses(job, survey.patches)
+    windows = None
+    if loaded.head is not None:
+        squares = max(1, round(wishes.window_px / plan.patch_px))
+        shape = (plan.grid.rows, plan.grid.cols)
+        windows = WindowMap(loaded.head, shape, cells_a_square=plan.cells_a_patch, squares_a_window=squares)
+    told = _told(job, survey.patches, _bands(job, loaded, slide, survey, losses))
+    stream = _passing(told, windows)
+    with ExitStack() as stack:
+        decision = loaded.decision(plan, wishes.neighbours)
+        if wishes.refit != "none" and loaded.model.centroids is not None:
+            known = loaded.model.centroids.numpy()
+            again = refitted(stream, known, how=wishes.refit, seed=wishes.seed, work=work, name=str(job.slide))
+            stream, decision = stack.enter_context(again)
+        labels, sure = decide(stream, decision, (plan.grid.rows, plan.grid.cols))
+    labels = clean(labels, wishes.clean_up)
+    losses.tell()
+    if windows is None:
+        return SlideMask(labels, sure, None, None, losses.count)
+    mixture, judged = windows.finish()
+    mixture[labels == 0] = 0
+    return SlideMask(labels, sure, mixture, judged, losses.count)
+
+
+def _bands(job: SlideJob, loaded: Loaded, slide: Slide, survey: Survey, losses: _Losses) -> Iterator[Band]:
+    table, threads = _table(job, loaded, slide, survey), job.model.threads
+    return bands(
+        survey.plan,
+        blocks(survey.plan, survey.is_tissue),
+        loaded.reader(slide, survey.plan, is_strict=job.is_strict),
+        lambda pictures: loaded.engine(pictures, table),
+        batch_size=loaded.batch_size,
+        readers=threads,
+        threads=threads,
+        on_read=losses.count_in,
+    )
+
+
+def _table(job: SlideJob, loaded: Loaded, slide: Slide, survey: Survey) -> Table:
+    """What levels become for the network, by the standard of this slide's own stain if the model wants that."""
+    settings, stain = loaded.model.card.settings, None
+    if settings.colours == "slide":
+        every = list(blocks(survey.plan, survey.is_tissue))
+        stain = standard_of_slide(slide, survey.plan, survey.tissue, every, job.model.threads)
+    return table_of(loaded.model.preparation, stain, settings.channels)
+
+
+class _Losses:
+    """Counts patches that cannot be read, and gives up where they are too many."""
+
+    def __init__(self, job: SlideJob, patches: int) -> None:
+        self._job, self._most = job, max(_SOME_LOST, int(MOST_LOST_SHARE * patches))
+        self._patches = patches
+        self.count = 0
+
+    def count_in(self, items: Items) -> None:
+        self.count += items.lost
+        if self.count > self._most or self.count == self._patches:
+            raise SlideError(
+                f"{self._job.slide} is damaged: {self.count} of its {self._patches} patches and perhaps more cannot be "
+                "read; copy the file again"
+            )
+
+    def tell(self) -> None:
+        if self.count:
+            say(
+                (
+                    self._job.name,
+                    f"{self.count} of {self._patches} patches lie where the slide is damaged and are background; "
+                    "copy the file again, or fail such slides with --strict",
+                )
+            )
+
+
+def _told(job: SlideJob, patches: int, found: Iterator[Band]) -> Iterator[Band]:
+    """The bands, with a word on how far they are now and then."""
+    done, said_s = 0, 0.0
+    say((job.name, 0, patches))
+    for band in found:
+        yield band
+        done += int(np.count_nonzero(band.is_there))
+        if time.monotonic() - said_s > _SAY_EVERY_S:
+            said_s = time.monotonic()
+            say((job.name, done, patches))
+    say((job.name, patches, patches))
+
+
+def _passing(found: Iterator[Band], windows: WindowMap | None) -> Iterator[Band]:
+    for band in found:
+        if windows is not None:
+            windows.take(band)
+        yield band
