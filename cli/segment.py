@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 _HELP = """Segment whole slides with a trained model.
 
-SLIDE is anything OpenSlide reads, a plain picture, or a folder of them. Of a slide S this writes S_labels.tif (0 background,
-1.. classes), S_overlay.tif (colours), S_uncertainty.tif, S_mixture.tif (where tissue is mixed), S_likelihood_map.tif (for
-ASAP), S.geojson.gz (polygons for QuPath), S_review.csv (places for a person to look at), S.png (a picture) and S.json
-(areas, settings); and summary.csv for all slides.
+SLIDE is anything OpenSlide reads, a plain picture, or a folder of them. Of a slide S this writes S_labels.tif
+(0 background, 1.. classes), S_overlay.tif (colours), S_uncertainty.tif, S_mixture.tif (where tissue is mixed),
+S_likelihood_map.tif (for ASAP), S.geojson.gz (polygons for QuPath), S_review.csv (places for a person to look at),
+S.png (a picture) and S.json (areas, settings); and summary.csv for all slides.
 
 Slides that are finished are left as they are, so an interrupted run is simply run again. A bad slide is named with its
 reason, and the others go on.

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
-from sklearn.cluster import KMeans, SpectralClustering
-from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from ucc_path.tiles.labelling import CLASSES
@@ -61,6 +59,8 @@ def refit(
     """
     clusters = len(known)
     if how == "spectral":
+        from sklearn.cluster import SpectralClustering
+
         neighbours = min(_SPECTRAL_NEIGHBOURS, len(features) - 1)
         with threadpool_limits(1), warnings.catch_warnings():
             warnings.simplefilter(
@@ -98,6 +98,9 @@ def fit(
 
 
 def _kmeans(features: NDArray[np.float32], clusters: int, seed: int, starts: int) -> NDArray[np.float32]:
+    from sklearn.cluster import KMeans  # here, since it takes a second that who only uses a model need not wait
+    from sklearn.exceptions import ConvergenceWarning
+
     with threadpool_limits(1), warnings.catch_warnings():  # threads add in any order, and the last digits would differ
         # Of features all alike: nothing was learnt then, and training says so.
         warnings.simplefilter("ignore", ConvergenceWarning)

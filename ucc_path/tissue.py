@@ -10,15 +10,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
+from ucc_path.ahead import in_order
 from ucc_path.coverage import Coverage
 from ucc_path.errors import SettingsError, TissueError
 from ucc_path.geometry import Grid, SizeL0, scale_between
 from ucc_path.settings import TissueSettings
+
+T = TypeVar("T", bound=np.generic)
 
 Mask = NDArray[np.bool_]
 Plane = NDArray[np.float32]
@@ -46,42 +50,51 @@ _RED_PEN_MAX_RED = 0.16
 _RED_PEN_MIN_BLUE = 0.72
 
 
-def find_tissue(thumbnail: NDArray[np.uint8], mpp: float, settings: TissueSettings) -> Mask:
+def find_tissue(thumbnail: NDArray[np.uint8], mpp: float, settings: TissueSettings, threads: int = 1) -> Mask:
     """Which pixels of a thumbnail (rows, cols, 3) of scale `mpp` (um/px) are tissue; all False where there is none.
 
     Pen and ink are not tissue, nor is what lies under them. Small holes are filled, so that fat is tissue. Colours are
     looked at in bands of rows: in memory there are a few masks of the thumbnail's size, and no planes of densities.
     """
-    glass, noise_od = _glass_colour(thumbnail, mpp)
+    glass, noise_od = _glass_colour(thumbnail, mpp, threads)
     # On a noisy scan glass must not turn into tissue, however low the setting.
     floor_od = max(settings.min_stain_od, 5.0 * noise_od)
     stained, ink = np.empty(thumbnail.shape[:2], np.bool_), np.empty(thumbnail.shape[:2], np.bool_)
-    for rows, smooth, inner in _bands(thumbnail, mpp):
-        red, green, blue = (_density(plane, level) for plane, level in zip(smooth, glass, strict=True))
-        stained[rows] = _stained(red, green, blue, floor_od, settings)[inner]
-        ink[rows] = _ink(red, green, blue, settings)[inner]
+
+    def look(band: Band) -> None:
+        red, green, blue = (_density(plane, level) for plane, level in zip(_smooth(band, mpp), glass, strict=True))
+        stained[band.rows] = _stained(red, green, blue, floor_od, settings)[band.inner]
+        ink[band.rows] = _ink(red, green, blue, settings)[band.inner]
+
+    for _ in in_order(look, _bands(thumbnail, mpp), threads):
+        pass
     near_ink = _dilated(ink, round(settings.ink_margin_um / mpp))
     mask = _closed(stained & ~near_ink, round(settings.close_um / mpp))
     mask = _without_small(mask & ~ink, settings.min_area_um2 / mpp**2)
     return _filled(mask, settings.max_hole_um2 / mpp**2) & ~ink
 
 
-def _bands(thumbnail: NDArray[np.uint8], mpp: float) -> Iterator[tuple[slice, list[Plane], slice]]:
-    """Rows of the thumbnail, its channels smoothed there and a little beyond, and where in those the rows are."""
+class Band(NamedTuple):
+    """Rows of the thumbnail, its pixels there and a little beyond, and where in those the rows are."""
+
+    rows: slice
+    pixels: NDArray[np.uint8]
+    inner: slice
+
+
+def _bands(thumbnail: NDArray[np.uint8], mpp: float) -> Iterator[Band]:
     beyond = _EDGE_WINDOW_PX + math.ceil(3 * _SMOOTHING_UM / mpp)  # what smoothing and the filters after it look at
     height = max(64, _BAND_PX // thumbnail.shape[1])
     for top in range(0, len(thumbnail), height):
         bottom = min(top + height, len(thumbnail))
         first = max(0, top - beyond)
-        band = thumbnail[first : bottom + beyond]
-        yield slice(top, bottom), [_smoothed(band[..., n], mpp) for n in range(3)], slice(top - first, bottom - first)
+        yield Band(slice(top, bottom), thumbnail[first : bottom + beyond], slice(top - first, bottom - first))
 
 
-def _smoothed(channel: NDArray[np.uint8], mpp: float) -> Plane:
-    plane: Plane = ndimage.gaussian_filter(
-        channel.astype(np.float32), _SMOOTHING_UM / mpp, mode="nearest", truncate=3.0
-    )
-    return plane
+def _smooth(band: Band, mpp: float) -> list[Plane]:
+    """The channels of a band without most of their noise."""
+    planes = [band.pixels[..., channel].astype(np.float32) for channel in range(3)]
+    return [ndimage.gaussian_filter(plane, _SMOOTHING_UM / mpp, mode="nearest", truncate=3.0) for plane in planes]
 
 
 def _density(plane: Plane, glass_level: float) -> Plane:
@@ -90,7 +103,7 @@ def _density(plane: Plane, glass_level: float) -> Plane:
     return density
 
 
-def _glass_colour(thumbnail: NDArray[np.uint8], mpp: float) -> tuple[NDArray[np.float64], float]:
+def _glass_colour(thumbnail: NDArray[np.uint8], mpp: float, threads: int) -> tuple[NDArray[np.float64], float]:
     """The slide's glass as (red, green, blue) levels, and how much its stain varies from pixel to pixel (OD, sigma).
 
     Constant areas are canvas that a program painted; they speak for the glass only where no scanned glass is seen.
@@ -99,7 +112,7 @@ def _glass_colour(thumbnail: NDArray[np.uint8], mpp: float) -> tuple[NDArray[np.
     # A million pixels tell the colour as well as all of them, at a fraction of the memory.
     pixels = thumbnail.shape[0] * thumbnail.shape[1]
     every = max(1, int((pixels / 1e6) ** 0.5))
-    samples = [_bright_and_flat(thumbnail, *band, every) for band in _bands(thumbnail, mpp)]
+    samples = list(in_order(lambda band: _bright_and_flat(band, mpp, every), _bands(thumbnail, mpp), threads))
     levels = np.concatenate([found for found, _ in samples]).astype(np.float64)  # (n, 3)
     is_canvas = np.concatenate([canvas for _, canvas in samples])
     logs = np.log10(levels)
@@ -112,13 +125,12 @@ def _glass_colour(thumbnail: NDArray[np.uint8], mpp: float) -> tuple[NDArray[np.
     return _CLEAR_GLASS, 0.0
 
 
-def _bright_and_flat(
-    thumbnail: NDArray[np.uint8], rows: slice, smooth: list[Plane], inner: slice, every: int
-) -> tuple[Plane, Mask]:
+def _bright_and_flat(band: Band, mpp: float, every: int) -> tuple[Plane, Mask]:
     """Levels (n, 3) of every so many pixels of a band that could be glass, and which of them are painted canvas."""
-    green, raw_green = smooth[1], thumbnail[rows, :, 1]
-    flat = (ndimage.maximum_filter(green, 3) - ndimage.minimum_filter(green, 3) <= _GLASS_MAX_STEP)[inner]
-    painted = ndimage.maximum_filter(raw_green, 3) == ndimage.minimum_filter(raw_green, 3)
+    smooth, inner = _smooth(band, mpp), band.inner
+    green, raw_green = smooth[1], band.pixels[inner, :, 1]
+    flat = (_around(np.maximum, green, 1) - _around(np.minimum, green, 1) <= _GLASS_MAX_STEP)[inner]
+    painted = _around(np.maximum, raw_green, 1) == _around(np.minimum, raw_green, 1)
     chosen = flat[::every, ::every]
     levels = np.stack([plane[inner][::every, ::every][chosen] for plane in smooth], axis=1)
     bright = levels.min(axis=1) >= _GLASS_MIN_LEVEL
@@ -145,7 +157,7 @@ def _clearest(levels: NDArray[np.float64], tint: NDArray[np.float64]) -> tuple[N
 def _stained(red: Plane, green: Plane, blue: Plane, floor_od: float, settings: TissueSettings) -> Mask:
     stain = green - 0.5 * (red + blue)
     # The blur carries stain across the edge of dense tissue; the edge is where this share of the peak nearby is left.
-    edge_od = _EDGE_SHARE * ndimage.maximum_filter(stain, _EDGE_WINDOW_PX)
+    edge_od = _EDGE_SHARE * _around(np.maximum, stain, _EDGE_WINDOW_PX // 2)
     enough = np.maximum(edge_od, np.maximum(floor_od, settings.min_stain_share * green))
     # Bluish (red absorbed more than green) is pen; up to a twentieth more is haematoxylin.
     return np.asarray((stain > enough) & (red < 1.05 * green + 0.01), np.bool_)
@@ -162,8 +174,23 @@ def _ink(red: Plane, green: Plane, blue: Plane, settings: TissueSettings) -> Mas
 
 def _dilated(mask: Mask, margin_px: int) -> Mask:
     """Grown by `margin_px` to every side; a square, because that is separable and a slide has 20 million pixels."""
-    grown: Mask = ndimage.maximum_filter(mask.view(np.uint8), 2 * margin_px + 1, mode="nearest").view(np.bool_)
-    return grown
+    return _around(np.logical_or, mask, margin_px)
+
+
+def _around(join: np.ufunc, plane: NDArray[T], reach_px: int) -> NDArray[T]:
+    """The maximum, minimum or union of the square around each pixel, `reach_px` to every side.
+
+    Squares grow by doubling, a whole plane at a time: a third of the time of a filter that goes from pixel to pixel.
+    """
+    for axis in (0, 1):
+        wide = np.pad(plane, [(reach_px, reach_px) if n == axis else (0, 0) for n in (0, 1)], mode="edge")
+        wide, covered, size = np.moveaxis(wide, axis, 0), 1, 2 * reach_px + 1
+        while covered < size:
+            step = min(covered, size - covered)
+            wide = join(wide[:-step], wide[step:])
+            covered += step
+        plane = np.moveaxis(wide, 0, axis)
+    return plane
 
 
 def _closed(mask: Mask, margin_px: int) -> Mask:
@@ -208,11 +235,13 @@ def check_tissue_settings(settings: TissueSettings) -> None:
         raise SettingsError(f"close_um and ink_margin_um of [tissue] must be 0 to {MAX_MARGIN_UM:g} um; correct them")
 
 
-def tissue_of(thumbnail: NDArray[np.uint8], size_l0: SizeL0, slide_mpp: float, settings: TissueSettings) -> Coverage:
+def tissue_of(
+    thumbnail: NDArray[np.uint8], size_l0: SizeL0, slide_mpp: float, settings: TissueSettings, threads: int = 1
+) -> Coverage:
     """The tissue of a slide from its thumbnail at the scale of the settings, or at its own where that is coarser."""
     mpp = max(settings.mpp, slide_mpp)
     grid = Grid.covering(size_l0, scale_between(mpp, slide_mpp))
-    return Coverage(find_tissue(thumbnail, mpp, settings), grid)
+    return Coverage(find_tissue(thumbnail, mpp, settings, threads), grid)
 
 
 def require_tissue(tissue: Coverage, name: str) -> Coverage:

@@ -84,7 +84,7 @@ class Block:
     @property
     def cells(self) -> NDArray[np.int64]:
         """The wanted ones as (n, 2) of (row, col) on the slide, row by row."""
-        return np.argwhere(self.wanted) + np.array([self.first.row, self.first.col])
+        return np.asarray(np.argwhere(self.wanted) + np.array([self.first.row, self.first.col]), np.int64)
 
 
 def tissue_cells(plan: CellPlan, tissue: Coverage, min_tissue: float) -> Mask:

@@ -7,7 +7,8 @@ OpenSlide is asked itself. The others go by rules, read in their source and, exc
 - ASAP         tiled; no xml, XML or DICOM in the description; few codecs, sample types and colour spaces; channels
                together; each tiled directory of the chain narrower than the last, no SubIFDs; the scale is 10000 /
                XResolution whatever the unit
-- tiffslide    each level a half, third or quarter of the last, in the chain or as SubIFDs; channels together
+- tiffslide    each level a half, third or quarter of the last, in the chain or as SubIFDs; no two of one size;
+               channels together
 - HistomicsUI  large_image: tiled, all levels with one tile size and near a power of two; what its own reader refuses
                goes to OpenSlide
 """
@@ -105,9 +106,9 @@ def misfits(path: Path, slide_path: Path) -> tuple[str, ...]:
         does = f"shows it up to {rest_l0} px off" if across == down else "does not show it"
         size = f"{width_l0 // factor} x {height_l0 // factor} px large, {factor} times smaller than the slide"
         return (f"{what}, not one whole number, so ASAP {does}; write it {size}",)
-    if by_scale and abs(by_scale / across - 1) > SCALE_TOLERANCE:
-        what = f"its scale of {image.mpp:.4g} um/px is {by_scale:.4g} times the slide's, but its size {across} times smaller"
-        return (f"{what}; write the scale that is true",)
+    if slide_mpp and by_scale and abs(by_scale / across - 1) > SCALE_TOLERANCE:
+        what = f"its pixels are {by_scale:.4g} times as wide as the slide's by its scale, {across} times by its size"
+        return (f"{what}; write {slide_mpp * across:.4g} um/px if the size is right",)
     return ()
 
 
@@ -206,6 +207,8 @@ def _tiffslide(images: Images) -> Verdict:
     if image.codec not in _CODECS:
         return _refused(viewer, f"{_packing(image)} is unknown to it; write DEFLATE, LZW or JPEG")
     others = (*images.sub_ifds, *images.chain[1:])
+    if any((other.width_px, other.height_px) == (image.width_px, image.height_px) for other in others):
+        return _refused(viewer, "two of its images have one size, which it takes for a stack; write each half as large")
     levels = max(_steps_down(image, others, factor) for factor in (2, 3, 4))
     return Verdict(viewer, True, levels, (_NO_PARTS if others else _ALONE,) if levels == 1 else ())
 

@@ -1,13 +1,15 @@
 """Where tissue is mixed: what the model counts in windows of the slide, and where that contradicts the mask.
 
-Windows are made of *squares* a patch wide. What the patches of a square add to a bag is summed once; a window's bag is
-the sum over its squares, so that a window around every square costs little more than windows side by side.
+Windows are made of *squares*, a quarter of a window wide. What the patches of a square add to a bag is summed once; a
+window's bag is the sum over its squares, so that a window around every square costs little more than windows side by
+side.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +19,7 @@ from ucc_path.features.streaming import Band
 Floats = NDArray[np.float32]
 Sums = NDArray[np.float64]  # (squares, width + 1): what the patches of each add, and how many they are
 
+SQUARES_A_WINDOW = 4  # along its side
 _MIN_SHARE = 0.25  # of a window's patches that must be tissue: fewer are no bag to be judged
 
 
@@ -53,69 +56,75 @@ class Disagreements:
 
 
 class WindowMap:
-    """Takes the bands of a slide in order; `mixture` is then the probability of a mixture around every cell.
+    """Takes the bands of a slide in order, and judges the window around every square as soon as its last row has come.
 
     In memory there are the sums of one window's rows of squares.
     """
 
-    def __init__(self, head: Head, shape: tuple[int, int], *, cells_a_square: int, squares_a_window: int) -> None:
-        self._head, self._side, self._window = head, cells_a_square, squares_a_window
-        self._enough = _MIN_SHARE * (squares_a_window * cells_a_square) ** 2
-        self._above = squares_a_window // 2
-        self._below = squares_a_window - 1 - self._above
-        self._rows, self._cols = -(-shape[0] // cells_a_square), -(-shape[1] // cells_a_square)
-        self._shape = shape
-        self._squares = np.zeros((self._rows, self._cols), np.uint8)
-        self._boxes: list[Sums] = []  # of the last rows: sums over the columns of the window around each square
-        self._has_tissue: list[NDArray[np.bool_]] = []
+    def __init__(self, head: Head, shape: tuple[int, int], *, window_cells: int) -> None:
+        self._head, self._shape = head, shape
+        self._side = max(1, window_cells // SQUARES_A_WINDOW)  # of a square, in cells
+        self._window = max(1, window_cells // self._side)  # of a window, in squares
+        self._enough = _MIN_SHARE * (self._window * self._side) ** 2
+        self._above = self._window // 2
+        self._below = self._window - 1 - self._above
+        self._rows, self._cols = -(-shape[0] // self._side), -(-shape[1] // self._side)
+        self._mixture = np.zeros((self._rows, self._cols), np.uint8)  # by square
+        self._row: Sums = self._nothing(self._cols)  # of squares, being filled
+        self._last: deque[_Row] = deque()
         self._taken = self._judged = 0  # rows of squares
-        self._aside: Sums = self._nothing(-(-self._cols // squares_a_window))  # of windows side by side
-        self._windows: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+        self._aside: Sums = self._nothing(-(-self._cols // self._window))  # of windows side by side
+        self._found: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
 
     def take(self, band: Band) -> None:
-        """Adds a band, whose rows must be whole squares unless it is the last."""
-        for top in range(0, len(band.values), self._side):
-            rows = slice(top, top + self._side)
-            sums = self._sums(band.values[rows], band.is_there[rows])
-            self._aside += np.add.reduceat(sums, np.arange(0, self._cols, self._window), axis=0)
-            self._boxes.append(_box_sums(sums, self._above, self._below))
-            self._has_tissue.append(sums[:, -1] > 0)
-            self._taken += 1
-            if self._taken % self._window == 0 or self._taken == self._rows:
-                self._judge_aside()
-            if self._taken - self._judged > self._below:
-                self._judge_next()
+        """Adds a band."""
+        end = band.first_row + len(band.values)
+        first = band.first_row
+        while first < end:
+            after = min((first // self._side + 1) * self._side, end)  # the part of a row of squares that is in the band
+            rows = slice(first - band.first_row, after - band.first_row)
+            self._add(band.values[rows], band.is_there[rows])
+            if after % self._side == 0 or after == self._shape[0]:
+                self._close_row()
+            first = after
 
     def finish(self) -> tuple[NDArray[np.uint8], Windows]:
         """After the last band: 255 * P(mixture) of every cell, (rows, cols), and the windows side by side."""
         while self._judged < self._taken:
             self._judge_next()
-        cells, predicted = ([part[place] for part in self._windows] for place in (0, 1))
+        cells, predicted = ([part[place] for part in self._found] for place in (0, 1))
         windows = Windows(
             np.concatenate([np.zeros((0, 2), np.int64), *cells]),
             self._window * self._side,
             np.concatenate([np.zeros(0, np.int64), *predicted]),
         )
-        if self._side == 1:
-            return self._squares, windows
-        every = self._squares.repeat(self._side, axis=0)[: self._shape[0]]
-        return every.repeat(self._side, axis=1)[:, : self._shape[1]], windows
+        rows, cols = (np.arange(cells) // self._side for cells in self._shape)
+        return self._mixture[rows[:, None], cols], windows
 
     def _nothing(self, squares: int) -> Sums:
         return np.zeros((squares, self._head.width + 1))
 
-    def _sums(self, values: Floats, is_there: NDArray[np.bool_]) -> Sums:
-        """A row of squares, from its rows of cells."""
-        sums = self._nothing(self._cols)
-        cols = np.nonzero(is_there)[1] // self._side
-        if len(cols):
-            np.add.at(sums[:, -1], cols, 1)
-            added = self._head.added_by(values[is_there])
-            if self._side == 1:
-                sums[cols, :-1] = added
-            else:
-                np.add.at(sums[:, :-1], cols, added)
-        return sums
+    def _add(self, values: Floats, is_there: NDArray[np.bool_]) -> None:
+        """Adds rows of cells to the row of squares that they are part of."""
+        squares = np.nonzero(is_there)[1] // self._side
+        if len(squares):
+            order = np.argsort(squares, kind="stable")
+            places, starts, counts = np.unique(squares[order], return_index=True, return_counts=True)
+            added = self._head.added_by(values[is_there])[order]
+            self._row[places, :-1] += np.add.reduceat(added, starts, axis=0)
+            self._row[places, -1] += counts
+
+    def _close_row(self) -> None:
+        row = self._row
+        self._aside += np.add.reduceat(row, np.arange(0, self._cols, self._window), axis=0)
+        has_tissue = row[:, -1] > 0
+        self._last.append(_Row(has_tissue, _box_sums(row, self._above, self._below) if has_tissue.any() else None))
+        self._row = self._nothing(self._cols)
+        self._taken += 1
+        if self._taken % self._window == 0 or self._taken == self._rows:
+            self._judge_aside()
+        if self._taken - self._judged > self._below:
+            self._judge_next()
 
     def _judge_aside(self) -> None:
         places = np.flatnonzero(self._aside[:, -1] >= self._enough)
@@ -123,24 +132,33 @@ class WindowMap:
             predicted = self._head.counts[self._probabilities(self._aside[places]).argmax(axis=1)]
             row = (self._taken - 1) // self._window
             cells = np.column_stack([np.full(len(places), row), places]) * (self._window * self._side)
-            self._windows.append((cells, predicted))
+            self._found.append((cells, predicted))
         self._aside = self._nothing(len(self._aside))
 
     def _judge_next(self) -> None:
         """The row of squares whose windows are complete, or will have no more rows."""
-        first = self._taken - len(self._boxes)  # the row of the first box
-        row, self._judged = self._judged, self._judged + 1
-        boxes = self._boxes[max(0, row - self._above - first) : row + self._below + 1 - first]
-        total = np.sum(boxes, axis=0)
-        places = np.flatnonzero(self._has_tissue[row - first] & (total[:, -1] >= self._enough))
-        if len(places):
-            mixture = self._head.mixture(self._probabilities(total[places]))
-            self._squares[row, places] = np.rint(255 * np.clip(mixture, 0, 1)).astype(np.uint8)
+        first = self._taken - len(self._last)  # number of the first row that is kept
+        number, self._judged = self._judged, self._judged + 1
+        around = list(self._last)[max(0, number - self._above - first) : number + self._below + 1 - first]
+        has_tissue = self._last[number - first].has_tissue
+        if has_tissue.any():
+            total: Sums = np.sum([row.boxes for row in around if row.boxes is not None], axis=0)
+            places = np.flatnonzero(has_tissue & (total[:, -1] >= self._enough))
+            if len(places):
+                mixture = self._head.mixture(self._probabilities(total[places]))
+                self._mixture[number, places] = np.rint(255 * np.clip(mixture, 0, 1)).astype(np.uint8)
         for _ in range(self._judged - self._above - first):  # too far above what comes next
-            del self._boxes[0], self._has_tissue[0]
+            self._last.popleft()
 
     def _probabilities(self, sums: Sums) -> Floats:
         return self._head.probabilities((sums[:, :-1] / sums[:, -1:]).astype(np.float32))
+
+
+class _Row(NamedTuple):
+    """A row of squares: which hold tissue, and sums over the columns of the window around each; None without tissue."""
+
+    has_tissue: NDArray[np.bool_]
+    boxes: Sums | None
 
 
 def _box_sums(sums: Sums, before: int, after: int) -> Sums:

@@ -116,7 +116,7 @@ def _write_picture(path: Path, survey: Survey, mask: SlideMask, slide: Slide, ar
     cell_cols = _cells_under(cols, slide.size_l0.width, survey.plan.grid.cell_l0, survey.plan.grid.cols)
     framed = np.pad(mask.labels, ((0, 1), (0, 1)))  # what lies beyond the last cell has no label
     labels = framed[cell_rows[:, None], cell_cols]
-    entries = [(f"{found['name']} {found['area_mm2']:.4g} mm²", found["color"]) for found in areas]
+    entries = [(f"{found['name']} {found['area_mm2']:.4g} mm2", found["color"]) for found in areas]
     picture = draw_mask(survey.thumbnail, labels, [found["color"] for found in areas])
     png.write(path, with_legend(picture, [(text, tuple(colour)) for text, colour in entries]))
 

@@ -113,7 +113,9 @@ def _survey(job: SlideJob, loaded: Loaded, slide: Slide) -> Survey:
         name=str(job.slide),
     )
     thumbnail = _thumbnail(job, slide, thumbnail_grid)
-    tissue = require_tissue(tissue_of(thumbnail, slide.size_l0, slide.mpp, job.tissue), str(job.slide))
+    tissue = require_tissue(
+        tissue_of(thumbnail, slide.size_l0, slide.mpp, job.tissue, job.model.threads), str(job.slide)
+    )
     is_tissue = tissue_cells(plan, tissue, job.segmentation.min_tissue)
     if not is_tissue.any():
         raise SlideError(
@@ -145,9 +147,8 @@ def _judge(job: SlideJob, loaded: Loaded, slide: Slide, survey: Survey, work: Pa
     losses = _Losses(job, survey.patches)
     windows = None
     if loaded.head is not None:
-        squares = max(1, round(wishes.window_px / plan.patch_px))
-        shape = (plan.grid.rows, plan.grid.cols)
-        windows = WindowMap(loaded.head, shape, cells_a_square=plan.cells_a_patch, squares_a_window=squares)
+        window_cells = max(1, round(wishes.window_px / plan.stride_px))
+        windows = WindowMap(loaded.head, (plan.grid.rows, plan.grid.cols), window_cells=window_cells)
     told = _told(job, survey.patches, _bands(job, loaded, slide, survey, losses))
     stream = _passing(told, windows)
     with ExitStack() as stack:
