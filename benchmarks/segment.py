@@ -2,8 +2,8 @@
 
     python benchmarks/segment.py [SLIDE] [-m RUN] [--inference auto] [--threads 2] [--rounds 5] [--side-px 16000]
 
-(a) end to end: a slide from opening its file to its last result, in a process that has the model loaded; and the part of
-    that in which patches are read, computed and decided;
+(a) end to end: a slide from opening its file to its last result, in a process that has the model loaded, and that part
+    of it in which patches are read, computed and decided;
 (b) the bare model on patches in memory, with the same engine and threads;
 (c) decoding alone of the stored JPEG tiles that hold the slide's patches, with as many threads;
 (d) a plain loop: OpenSlide reads squares of 512 px, which are cut and given to PyTorch, one thread.

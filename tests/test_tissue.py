@@ -325,7 +325,8 @@ def map_of(mask: NDArray[np.bool_]) -> Coverage:
 
 def test_a_slide_without_tissue_is_refused_with_what_to_do_now() -> None:
     with pytest.raises(
-        TissueError, match=r"no tissue was found on empty\.tif; look at it with ucc-path tile --preview, .* min_stain_od"
+        TissueError,
+        match=r"no tissue was found on empty\.tif; look at it with ucc-path tile --preview, .* min_stain_od",
     ):
         require_tissue(map_of(np.zeros((3, 3), bool)), "empty.tif")
 

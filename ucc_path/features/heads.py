@@ -5,11 +5,13 @@ The vector of a bag is made from the mean of what its instances add, so that bag
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ucc_path.model.card import ModelCard
 from ucc_path.model.ucc import UCC
 from ucc_path.tiles.labelling import CLASSES, UCC_OF_KIND
 
@@ -17,13 +19,14 @@ Floats = NDArray[np.float32]
 
 
 class CountHead:
-    """The head of a UCC model."""
+    """The head of a UCC model; `labels` are what its outputs mean, and a patch has so many `features`."""
 
-    def __init__(self, network: UCC, card: ModelCard) -> None:
-        self._pooling, self._head = network.pooling, network.head.cpu().eval()
-        self.width = self._pooling.width(card.settings.features)
-        self.counts = np.array([_count(label) for label in card.labels], np.int64)  # unique classes, by output
-        self._class_outputs = [card.labels.index(name) for name in CLASSES if name in card.labels]
+    def __init__(self, network: UCC, labels: Sequence[str], features: int) -> None:
+        self._pooling = network.pooling
+        self._head = copy.deepcopy(network.head).cpu().eval()  # a few bags at a time: no work for a GPU
+        self.width = self._pooling.width(features)
+        self.counts = np.array([_count(label) for label in labels], np.int64)  # unique classes, by output
+        self._class_outputs = [labels.index(name) for name in CLASSES if name in labels]
 
     @property
     def tells_classes(self) -> bool:

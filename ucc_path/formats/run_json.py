@@ -17,6 +17,8 @@
     stopped           "early", "steps" or "diverged": what ended training; null while it runs
     converged         whether the model does better than guessing
     classes           their names; the label value of a class is its place + 1
+    assign            {chosen, shares}: what says the class of a patch better, and the share of patches of pure tiles
+                      that each gives the tile's class; null where the head was not taught classes
     seconds           how long training took
     bags_per_s        bags learnt from in a second
     waiting_share     share of the time in which the device waited for data

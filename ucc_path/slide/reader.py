@@ -15,7 +15,6 @@ import stat
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import openslide
@@ -27,6 +26,7 @@ from ucc_path.geometry import Grid, PointL0, SizeL0, scale_between
 from ucc_path.slide import jpeg_tiff
 from ucc_path.slide.plain_image import PlainImage
 from ucc_path.slide.scale import Scale, exact_downsamples, find_scale
+from ucc_path.slide.source import Pair, Source
 
 CACHE_BYTES = 64 * 2**20  # of decoded tiles, for each open slide
 MAX_THUMBNAIL_PX = 2**27  # 400 MB; a glass of 25 x 75 mm, all scanned, is 2**27 at 4 um/px and 2**25 at 8
@@ -37,30 +37,7 @@ COARSER_TOLERANCE = 1.02  # a slide of 0.504 um/px may stand for 0.5; beyond thi
 SAME_DETAIL = 1e-3  # a level coarser than wanted by less than this share still has all the detail
 SAME_PLACE_PX = 0.25  # a level is read as it is where that moves no pixel of the region by more than this
 
-Pair = tuple[float, float]
-
 _TILE_SIDE = re.compile(r"openslide\.level\[\d+\]\.tile-(width|height)")
-
-
-class _Source(Protocol):
-    """What a slide needs of its file."""
-
-    is_spent: bool  # whether it must be opened anew before it can be read again
-    vendor: str
-    size_l0: tuple[int, int]
-    level_sizes: tuple[tuple[int, int], ...]
-    downsamples: tuple[float, ...]
-    properties: Mapping[str, str]
-
-    def read_level(
-        self, level: int, first_col: int, first_row: int, cols: int, rows: int
-    ) -> tuple[NDArray[np.uint8], Pair]:
-        """RGB of pixels of a stored level, white beyond its edge.
-
-        And by how many of its pixels they lie right of and below the place asked for.
-        """
-
-    def close(self) -> None: ...
 
 
 class _OpenSlideFile:
@@ -90,7 +67,7 @@ class _OpenSlideFile:
     def read_level(
         self, level: int, first_col: int, first_row: int, cols: int, rows: int
     ) -> tuple[NDArray[np.uint8], Pair]:
-        """As `_Source` has it.
+        """As `Source` has it.
 
         OpenSlide takes places in whole level-0 pixels and divides them by its own downsample, which is a fraction
         where the sizes of the levels do not divide evenly; the place it then reads from is not the one asked for.
@@ -134,7 +111,7 @@ class Slide:
         self._slide_mpp = slide_mpp
         self._lock = threading.Lock()
         self._pid = os.getpid()
-        self._source: _Source | None = _open(self.path)
+        self._source: Source | None = _open(self.path)
         self.vendor = self._source.vendor
         self.size_l0 = SizeL0(*self._source.size_l0)
         self.properties = self._source.properties
@@ -229,7 +206,7 @@ class Slide:
         box = (left, top, left + width_px * reduction, top + height_px * reduction)
         return np.asarray(Image.fromarray(rgb).resize(size_px, Image.Resampling.LANCZOS, box=box))
 
-    def _opened(self) -> _Source:
+    def _opened(self) -> Source:
         """The file, opened anew where its handle is spent, or came here by a fork: two processes must not share one."""
         with self._lock:
             if self._source is None:
@@ -273,7 +250,7 @@ def levels_of(path: Path) -> tuple[tuple[int, int], ...]:
         raise SlideError(f"{path} is not opened by OpenSlide ({err}); convert it to a pyramidal TIFF") from err
 
 
-def _open(path: Path) -> _Source:
+def _open(path: Path) -> Source:
     """The file by OpenSlide, or else as a plain picture."""
     try:
         if path.is_dir():
@@ -301,7 +278,7 @@ def _open(path: Path) -> _Source:
             ) from err
 
 
-def _quickest(path: Path, file: _OpenSlideFile) -> _Source:
+def _quickest(path: Path, file: _OpenSlideFile) -> Source:
     """The same file without OpenSlide, if it is of the kind that can be decoded directly."""
     if file.vendor != jpeg_tiff.VENDOR:
         return file

@@ -46,8 +46,7 @@ def segment(request: SegmentRequest) -> Generator[Event, None, SegmentReport]:
         with explaining(folder):
             folder.mkdir(exist_ok=True)
         todo, skipped, failures = _sorted_out(request, folder, slides, identity)
-        for failure in failures:
-            yield failure
+        yield from failures
         if skipped:
             yield Step(f"{len(skipped)} of {len(slides)} slides are finished and are left as they are")
         done: dict[str, Mapping[str, Any]] = {}

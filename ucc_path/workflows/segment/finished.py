@@ -21,7 +21,8 @@ def is_finished(folder: Path, name: str, slide: Path, identity: Mapping[str, Any
     record = segmentation_json.read(folder, name)
     for what, before, now in _differences(record, identity):
         raise OutputError(
-            f"{record_path} is of another {what} ({before}, now {now}); replace it with --overwrite, or choose another -o"
+            f"{record_path} is of another {what} ({before}, now {now}); "
+            "replace it with --overwrite, or choose another folder with -o"
         )
     if slide.exists() and record["slide"]["bytes"] != slide.stat().st_size:
         raise OutputError(

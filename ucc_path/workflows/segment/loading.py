@@ -89,7 +89,7 @@ def load(spec: ModelSpec) -> Loaded:
     if device.type == "cpu":
         keep_memory()
     model = assemble(card, tensors, device)
-    head = CountHead(model.network, card) if isinstance(model.network, UCC) else None
+    head = CountHead(model.network, card.labels, settings.features) if isinstance(model.network, UCC) else None
     assign = _assignment(model, head, wishes)
     if wishes.refit != "none" and model.centroids is None:
         raise SettingsError(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +21,14 @@ from ucc_path.clusters import Clusters
 from ucc_path.errors import RunError
 from ucc_path.formats import metrics_csv, model_safetensors, png, run_json
 from ucc_path.formats.metrics_csv import MetricsRow
+from ucc_path.model import UCC
 from ucc_path.model.card import ModelCard
 from ucc_path.model.devices import Ranks, in_words, joined, keep_memory
 from ucc_path.model.recipes import CENTROIDS, CLUSTERED, NETWORK
+from ucc_path.settings import ASSIGNMENTS
 from ucc_path.tiles.labelling import CLASSES
-from ucc_path.workflows.events import Event, Notice, Step
+from ucc_path.workflows.events import Detail, Event, Notice, Step
+from ucc_path.workflows.train.assigning import Assignment, compare_assignments
 from ucc_path.workflows.train.batches import bag_sampler
 from ucc_path.workflows.train.data import choose_rows, read_tiles, tile_set
 from ucc_path.workflows.train.learning import INTERRUPTED, Job, Lesson, Pace, learn, prepare
@@ -175,10 +178,15 @@ def _finish(job: Job, lesson: Lesson, pace: Pace, record: dict[str, Any]) -> Gen
     verdict = judge(rows, learner.best_step, lesson.guess, advice_for(request))
     tensors: dict[str, Tensor] = {NETWORK + name: value for name, value in learner.best_weights.items()}
     classes: tuple[str, ...] = CLASSES
+    assignment = None
     if request.model in CLUSTERED:
         yield Step("Clustering the features of the training patches")
         found = _clusters(job, lesson)
         tensors[CENTROIDS], classes = torch.from_numpy(found.centroids), found.names
+        assignment = _assignment(job, lesson, found)
+        if assignment:
+            shares = ", ".join(f"by {name} {share:.3f}" for name, share in assignment.shares.items())
+            yield Detail(f"patches of pure tiles that get their class {shares}")
     card = ModelCard(
         model=request.model,
         supervision=request.supervision,
@@ -191,16 +199,42 @@ def _finish(job: Job, lesson: Lesson, pace: Pace, record: dict[str, Any]) -> Gen
         classes=classes,
         converged=verdict.converged,
         versions=record["versions"],
+        assign=assignment.chosen if assignment else ASSIGNMENTS[0],
     )
     model_safetensors.write(folder / model_safetensors.NAME, card, tensors)
     title = f"{folder.name}: model {request.model}, learnt from {_TEACHERS[request.supervision]}"
     png.write(folder / LOSS_PICTURE, loss_picture(rows, learner.best_step, lesson.guess, title))
-    run_json.write(folder, record | {"converged": verdict.converged, "classes": classes, "finished": True})
+    last = {"converged": verdict.converged, "classes": classes, "finished": True}
+    run_json.write(folder, record | last | {"assign": asdict(assignment) if assignment else None})
     clear(folder, (RESUME,))
     if verdict.advice:
         yield Notice(verdict.advice)
     kept = next((row for row in rows if row.step == learner.best_step), None)
     return TrainReport(folder, learner.step, pace, kept, classes)
+
+
+def _assignment(job: Job, lesson: Lesson, found: Clusters) -> Assignment | None:
+    """What says the class of a patch better, by the val tiles, or by the train tiles where those lack a class."""
+    network, request = lesson.learner.network, job.request
+    if request.supervision != "kind" or not isinstance(network, UCC) or found.names != CLASSES:
+        return None
+    for split in ("val", "train"):
+        rows = job.rows[split]
+        tiles = tile_set(job.run.tiles, split, rows, request.model_settings.colours) if rows.rows else None
+        compared = tiles and compare_assignments(
+            network,
+            request.label_names,
+            found.centroids,
+            tiles,
+            rows.kinds(),
+            request.model_settings,
+            lesson.preparation,
+            job.device,
+            min_tissue=request.training.min_tissue,
+        )
+        if compared:
+            return compared
+    return None
 
 
 def _clusters(job: Job, lesson: Lesson) -> Clusters:
