@@ -100,6 +100,37 @@ def make_slide(tmp_path: Path, slides_made: Path) -> Callable[..., Path]:
     return make
 
 
+def paint_slide(
+    path: Path,
+    *,
+    tumour_px: tuple[int, int, int, int] = (512, 512, 1280, 1280),
+    tissue_px: tuple[int, int, int, int] = (256, 256, 1792, 1792),
+    size_px: tuple[int, int] = (2048, 2048),
+    lone_px: tuple[int, int, int, int] = (0, 0, 0, 0),
+    mpp: float = 0.5,
+    seed: int = 0,
+) -> Path:
+    """A slide of JPEG tiles: glass, on it a box (left, top, right, bottom) of pale tissue, in that two of tumour."""
+    from ucc_path.formats import pyramid_tiff
+
+    rng = np.random.default_rng(seed)
+    rgb = np.full((size_px[1], size_px[0], 3), GLASS, np.int16)
+    for (left, top, right, bottom), colour in ((tissue_px, TISSUE), (tumour_px, TUMOUR), (lone_px, TUMOUR)):
+        rgb[top:bottom, left:right] = colour
+        # Grains of the size of the model's pixels, which are four of these: finer ones would be gone at its scale.
+        grain = rng.integers(-12, 13, (-(-(bottom - top) // 4), -(-(right - left) // 4), 3), np.int16)
+        rgb[top:bottom, left:right] += grain.repeat(4, axis=0).repeat(4, axis=1)[: bottom - top, : right - left]
+    pixels = np.clip(rgb, 0, 255).astype(np.uint8)
+    tiles = (
+        pixels[top : top + 256, left : left + 256]
+        for top in range(0, size_px[1], 256)
+        for left in range(0, size_px[0], 256)
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pyramid_tiff.write(path, tiles, size_px=size_px, mpp=mpp, tile_px=256, quality=95)
+    return path
+
+
 @pytest.fixture
 def make_xml() -> Callable[..., Path]:
     """`make_xml(slide, [ring, ...], [hole, ...])` writes ASAP XML beside a slide; rings are lists of (x, y)."""

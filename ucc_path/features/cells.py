@@ -43,9 +43,10 @@ class CellPlan:
     def of(cls, size_l0: SizeL0, slide_mpp: float, *, patch_px: int, stride_px: int, mpp: float, name: str) -> CellPlan:
         """The plan for a slide of this size; refuses one that is smaller than a patch, calling it `name`."""
         pixel_l0 = scale_between(mpp, slide_mpp)
-        cell_l0 = max(1, round(stride_px * pixel_l0))
+        # A slide may be a little coarser than the model; no cell then has less than a pixel for each of the patch's.
+        cell_l0, patch_l0 = (max(side_px, round(side_px * pixel_l0)) for side_px in (stride_px, patch_px))
         rows, cols = int(size_l0.height // cell_l0), int(size_l0.width // cell_l0)
-        if min(size_l0) < round(patch_px * pixel_l0):
+        if min(size_l0) < patch_l0:
             raise SlideError(
                 f"{name} is {size_l0.width:.0f} x {size_l0.height:.0f} px at {slide_mpp:.4g} um/px, smaller than a "
                 f"patch of {patch_px} px at {mpp:.4g} um/px; give its true scale with --slide-mpp, or leave it out"

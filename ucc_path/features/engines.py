@@ -67,7 +67,13 @@ class OpenVinoEngine:
 
     def __init__(self, network: FromLevels, shape: tuple[int, ...], threads: int) -> None:
         openvino = _openvino()
-        from openvino.frontend import FrontEndManager
+        from openvino.frontend import (
+            FrontEndManager,
+            GeneralFailure,
+            NotImplementedFailure,
+            OpConversionFailure,
+            OpValidationFailure,
+        )
         from openvino.frontend.pytorch.ts_decoder import TorchScriptPythonDecoder
 
         # By hand, and not with convert_model, which counts its users.
@@ -77,7 +83,10 @@ class OpenVinoEngine:
         with torch.no_grad():
             decoder = TorchScriptPythonDecoder(plain, example_input=example, trace_kwargs={"check_trace": False})
         frontend = FrontEndManager().load_by_framework("pytorch")
-        graph = frontend.convert(frontend.load(decoder))
+        try:
+            graph = frontend.convert(frontend.load(decoder))
+        except (GeneralFailure, NotImplementedFailure, OpConversionFailure, OpValidationFailure) as err:
+            raise RuntimeError(f"it cannot convert this network: {err}") from err  # theirs are plain Exceptions
         graph.reshape({graph.inputs[0]: list(shape), graph.inputs[1]: [len(table)]})
         how = {"INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": threads, "INFERENCE_PRECISION_HINT": "f32"}
         self._compiled = openvino.Core().compile_model(graph, "CPU", how)

@@ -6,7 +6,7 @@ import errno
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -69,11 +69,12 @@ def replacing_folder(path: Path, *, marker: str, overwrite: bool) -> Iterator[Pa
 
 
 @contextmanager
-def replacing_together(folder: Path, name: str, *, last: str) -> Iterator[Path]:
+def replacing_together(folder: Path, name: str, *, last: str, stale: Collection[str] = ()) -> Iterator[Path]:
     """A folder to write files into; when the block ends well they take their places in `folder`, together.
 
     By the file `last` they are known to be whole: the old one goes before the first of them comes, the new one comes
-    when all are there and on the disk. A run that was killed leaves its folder, and is known by it.
+    when all are there and on the disk. Of the names in `stale` those that were not written are removed, for they are of
+    an earlier set. A run that was killed leaves its folder, and is known by it.
     """
     partial = together(folder, name)
     with explaining(folder):
@@ -85,6 +86,8 @@ def replacing_together(folder: Path, name: str, *, last: str) -> Iterator[Path]:
             for path in (*files, partial / last):
                 _flush(path)
             (folder / last).unlink(missing_ok=True)
+            for old in set(stale) - {path.name for path in files}:
+                (folder / old).unlink(missing_ok=True)
             for path in files:
                 path.replace(folder / path.name)
             _flush(folder)

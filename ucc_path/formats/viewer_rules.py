@@ -104,8 +104,11 @@ def misfits(path: Path, slide_path: Path) -> tuple[str, ...]:
             f"the slide is {width_l0 / image.width_px:.5g} times as wide and {height_l0 / image.height_px:.5g} as high"
         )
         does = f"shows it up to {rest_l0} px off" if across == down else "does not show it"
-        size = f"{width_l0 // factor} x {height_l0 // factor} px large, {factor} times smaller than the slide"
-        return (f"{what}, not one whole number, so ASAP {does}; write it {size}",)
+        size = (width_l0 // factor, height_l0 // factor)
+        what_now = f"write it {size[0]} x {size[1]} px large, {factor} times smaller than the slide"
+        if size == (image.width_px, image.height_px):
+            what_now = "the slide is too small for pixels so large: write each of them as several"
+        return (f"{what}, not one whole number, so ASAP {does}; {what_now}",)
     if slide_mpp and by_scale and abs(by_scale / across - 1) > SCALE_TOLERANCE:
         what = f"its pixels are {by_scale:.4g} times as wide as the slide's by its scale, {across} times by its size"
         return (f"{what}; write {slide_mpp * across:.4g} um/px if the size is right",)

@@ -18,10 +18,18 @@ from ucc_path.features.streaming import Band
 from ucc_path.mask.deciding import ByCentroids, Decided, Decision, InOrder
 from ucc_path.seeding import stream
 
-MOST_SPECTRAL = 5_000  # patches; time and memory grow with more than their square
+MOST_SPECTRAL = 20_000  # patches: half a minute, and more than twice that for twice as many
 SAMPLE = 100_000  # patches that k-means looks at; more would hardly move the centres
 
 _SPECTRAL = "spectral"
+
+
+def require_few(patches: int, *, how: str, name: str) -> None:
+    """TooLargeError where there are too many patches to be clustered so."""
+    if how == _SPECTRAL and patches > MOST_SPECTRAL:
+        raise TooLargeError(
+            f"{name} has {patches:,} patches, and --refit-spectral is for up to {MOST_SPECTRAL:,}; give --refit"
+        )
 
 
 @contextmanager
@@ -39,18 +47,14 @@ def refitted(
         count = sum(int(np.count_nonzero(is_there)) for _, is_there in places)
         if count < 2 * len(known):
             raise UccPathError(f"{name} has {count} patches, too few to be clustered anew; leave out --refit")
-        decision = _decision(path, count, known, how=how, seed=seed, name=name)
+        decision = _decision(path, count, known, how=how, seed=seed)
         yield _read_back(path, places, known.shape[1]), decision
     finally:
         path.unlink(missing_ok=True)
 
 
-def _decision(path: Path, count: int, known: NDArray[np.float32], *, how: str, seed: int, name: str) -> Decision:
+def _decision(path: Path, count: int, known: NDArray[np.float32], *, how: str, seed: int) -> Decision:
     stored = np.memmap(path, np.float32, "r", shape=(count, known.shape[1]))
-    if how == _SPECTRAL and count > MOST_SPECTRAL:
-        raise TooLargeError(
-            f"{name} has {count:,} patches, and spectral clustering is for up to {MOST_SPECTRAL:,}; give --refit kmeans"
-        )
     chosen = np.arange(count)
     if count > SAMPLE:
         chosen = np.sort(stream(seed, "refit").choice(count, SAMPLE, replace=False))

@@ -34,7 +34,8 @@ from ucc_path.tissue import require_tissue, tissue_of
 from ucc_path.workflows.segment import memory
 from ucc_path.workflows.segment.jobs import SlideJob
 from ucc_path.workflows.segment.loading import Loaded, load
-from ucc_path.workflows.segment.refitting import refitted
+from ucc_path.workflows.segment.refitting import refitted, require_few
+from ucc_path.workflows.segment.request import ENDINGS
 
 PICTURE_PX = 1600  # the longer side of the thumbnail that is drawn on
 MOST_LOST_SHARE = 0.1  # of the patches; of a slide more damaged than that the rest is not to be trusted
@@ -80,7 +81,8 @@ def segment(job: SlideJob) -> dict[str, Any]:
         with Slide(job.slide, job.slide_mpp) as slide, explaining(job.output):
             survey = _survey(job, loaded, slide)
             last = segmentation_json.path_of(job.output, job.name).name
-            with replacing_together(job.output, job.name, last=last) as work:
+            names = [f"{job.name}{ending}" for ending in ENDINGS.values()]
+            with replacing_together(job.output, job.name, last=last, stale=names) as work:
                 mask = _judge(job, loaded, slide, survey, work)
                 record = write_all(job, loaded, slide, survey, mask, work)
                 record |= {"seconds": round(time.perf_counter() - began_s, 2), "peak_memory_mb": memory.peak_mb()}
@@ -144,6 +146,7 @@ def _small(thumbnail: NDArray[np.uint8]) -> NDArray[np.uint8]:
 def _judge(job: SlideJob, loaded: Loaded, slide: Slide, survey: Survey, work: Path) -> SlideMask:
     """Everything that the model says of the slide."""
     plan, wishes = survey.plan, job.segmentation
+    require_few(survey.patches, how=wishes.refit, name=str(job.slide))
     losses = _Losses(job, survey.patches)
     windows = None
     if loaded.head is not None:
