@@ -70,7 +70,8 @@ class Bench:
             )
             self.is_tissue = tissue_cells(self.plan, found, settings.min_tissue)
             self.blocks = list(blocks(self.plan, self.is_tissue))
-            self.stain = standard_of_slide(slide, self.plan, found, self.blocks, self.threads)
+            reader = PatchReader(slide, self.plan, is_strict=False)
+            self.stain, _ = standard_of_slide(reader, found, self.blocks, self.threads)
         self.patches = int(np.count_nonzero(self.is_tissue))
         self.judging_s = 0.0
         self._time_judging()

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from ucc_path.clusters import UNKNOWN, Clusters, fit, named, nearest
+from ucc_path.clusters import UNKNOWN, Clusters, fit, margins, named, nearest, refit
 from ucc_path.tiles.labelling import CLASSES, METASTASES, NORMAL
 
 NORMAL_KIND, METASTASES_KIND = CLASSES.index(NORMAL), CLASSES.index(METASTASES)
@@ -165,3 +165,106 @@ def test_normal_is_the_first_label_of_three() -> None:
     assigned, kinds = rows((2, NORMAL_KIND, 9), (0, UNKNOWN, 5), (1, UNKNOWN, 5))
     order, names = named(assigned, kinds, 3)
     assert (order.tolist(), names) == ([2, 0, 1], (NORMAL, "cluster 2", "cluster 3"))
+
+
+def margin_of(row: NDArray[np.float64], centres: NDArray[np.float64]) -> tuple[int, float]:
+    """By geometry: the distance to the nearest plane that halves the way to another centre, in halves of that way."""
+    own = int(np.argmin(np.linalg.norm(centres - row, axis=1)))
+    found = 1.0
+    for other in np.delete(centres, own, axis=0):
+        way = other - centres[own]
+        length = float(np.linalg.norm(way))
+        to_plane = length / 2 - float((row - centres[own]) @ way) / length
+        found = min(found, to_plane / (length / 2))
+    return own, found
+
+
+@pytest.mark.parametrize("clusters", [2, 3, 7])
+def test_a_margin_is_the_distance_to_the_boundary_in_halves_of_the_way_between_two_centres(clusters: int) -> None:
+    rng = np.random.default_rng(clusters)
+    features, centres = rng.random((400, 5), np.float32), rng.random((clusters, 5), np.float32)
+    chosen, sure = margins(features, centres)
+    wanted = [margin_of(row, centres.astype(np.float64)) for row in features.astype(np.float64)]
+    assert sure.dtype == np.float32 and np.array_equal(chosen, nearest(features, centres))
+    assert chosen.tolist() == [own for own, _ in wanted]
+    np.testing.assert_allclose(sure, [margin for _, margin in wanted], atol=1e-6)
+    assert 0 <= sure.min() < 0.2 and (clusters > 2 or sure.max() == 1)
+
+
+def test_a_margin_is_zero_on_the_boundary_and_one_at_a_centre_and_beyond() -> None:
+    centres = np.array([[0.0, 0.0], [1.0, 0.0]], np.float32)
+    features = np.array([[0.5, 9.0], [0.0, 0.0], [1.0, -3.0], [-5.0, 0.0], [0.25, 0.0], [0.9, 0.0]], np.float32)
+    chosen, sure = margins(features, centres)
+    assert chosen.tolist() == [0, 0, 1, 0, 0, 1]
+    np.testing.assert_allclose(sure, [0, 1, 1, 1, 0.5, 0.8], atol=1e-6)
+
+
+def test_centres_in_one_place_leave_no_margin_and_one_centre_no_doubt() -> None:
+    features = np.array([[0.2], [0.7]], np.float32)
+    chosen, sure = margins(features, np.full((2, 1), 0.5, np.float32))
+    assert chosen.tolist() == [0, 0] and sure.tolist() == [0, 0]
+    assert margins(features, np.full((1, 1), 0.5, np.float32))[1].tolist() == [1, 1]
+    assert margins(features[:0], np.zeros((2, 1), np.float32))[1].shape == (0,)
+
+
+HOW = ["kmeans", "spectral"]
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (1, 2, 0)])
+def test_rows_clustered_anew_keep_the_places_of_the_known_centres(how: str, order: tuple[int, ...]) -> None:
+    """The known centres are those of another slide: all are shifted, and stand in any order."""
+    features, blobs = make_blobs(80, 60, 40)
+    known = (0.13 + 0.2 * np.array(order)[:, None] * np.ones(4)).astype(np.float32)
+    assigned, centres = refit(features, known, how=how, seed=0)
+    assert assigned.dtype == np.int64 and centres.dtype == np.float32
+    assert np.array_equal(np.array(order)[assigned], blobs)
+    for place, blob in enumerate(order):
+        np.testing.assert_allclose(centres[place], features[blobs == blob].mean(axis=0), atol=1e-4)
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_a_slide_stained_otherwise_is_clustered_by_its_own_rows(how: str) -> None:
+    """Nearest to the known centres all rows would be of the first class."""
+    features, blobs = make_blobs(100, 100)
+    known = np.array([[0.25] * 4, [0.9] * 4], np.float32)
+    assert not nearest(features, known).any()
+    assert np.array_equal(refit(features, known, how=how, seed=0)[0], blobs)
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_centres_are_matched_one_to_one_for_the_shortest_way_of_all(how: str) -> None:
+    """Both centres are nearest to the second known one; the other has to have one of them."""
+    features, blobs = make_blobs(100, 100)
+    known = np.array([[0.9] * 4, [0.5] * 4], np.float32)
+    assigned, centres = refit(features, known, how=how, seed=0)
+    assert np.array_equal(assigned, 1 - blobs) and centres[0, 0] > centres[1, 0]
+
+
+def test_spectral_clustering_sees_rings_and_k_means_does_not() -> None:
+    rng = np.random.default_rng(0)
+    ring = np.repeat([0, 1], 150)
+    angle, radius = rng.uniform(0, 2 * np.pi, 300), np.where(ring == 0, 0.1, 0.4) + rng.normal(0, 0.005, 300)
+    features = (0.5 + np.column_stack([radius * np.cos(angle), radius * np.sin(angle)])).astype(np.float32)
+    known = np.array([[0.5, 0.5], [0.5, 0.9]], np.float32)
+    agree = {how: float((refit(features, known, how=how, seed=0)[0] == ring).mean()) for how in HOW}
+    assert max(agree["spectral"], 1 - agree["spectral"]) == 1.0  # both rings are centred in one place
+    assert 0.2 < agree["kmeans"] < 0.8
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_rows_clustered_anew_are_the_same_for_one_seed_and_any_number_of_threads(how: str) -> None:
+    features = np.random.default_rng(0).random((600, 8), np.float32)
+    known = features[:3]
+    found = []
+    for threads in (1, 2):
+        with threadpool_limits(threads):
+            found.append(refit(features, known, how=how, seed=7))
+    assert np.array_equal(found[0][0], found[1][0]) and np.array_equal(found[0][1], found[1][1])
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_a_few_rows_can_be_clustered_anew(how: str) -> None:
+    features = np.array([[0.1], [0.11], [0.9], [0.91]], np.float32)
+    assigned, _ = refit(features, np.array([[1.0], [0.0]], np.float32), how=how, seed=0)
+    assert assigned.tolist() == [1, 1, 0, 0]

@@ -10,7 +10,9 @@ import pytest
 from conftest import SHARED_DATA
 from numpy.typing import NDArray
 from PIL import Image
+from scipy import ndimage
 
+from ucc_path import tissue
 from ucc_path.coverage import Coverage
 from ucc_path.errors import TissueError
 from ucc_path.geometry import Grid, PointL0
@@ -303,6 +305,29 @@ def test_the_same_thumbnail_gives_the_same_mask_and_is_left_as_it_was() -> None:
     before = picture.copy()
     assert np.array_equal(find(picture), find(picture))
     assert np.array_equal(picture, before)
+
+
+@pytest.mark.parametrize("threads", [2, 5])
+def test_the_number_of_threads_changes_nothing(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tissue, "_BAND_PX", 400 * 64)  # five bands
+    picture, truth = paint()
+    draw(picture, disc(truth.shape, centre=(150, 330), radius_px=30), (30, 60, 180))
+    alone = find_tissue(picture, MPP, SETTINGS, threads=1)
+    assert np.array_equal(find_tissue(picture, MPP, SETTINGS, threads), alone)
+    assert iou(alone, truth) > 0.95
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 9), (23, 17), (40, 3)])
+@pytest.mark.parametrize("reach_px", [0, 1, 2, 3, 5, 12, 50])
+def test_what_is_looked_for_around_a_pixel_is_what_filters_of_scipy_find(shape: tuple[int, int], reach_px: int) -> None:
+    rng = np.random.default_rng(0)
+    plane, mask, side = rng.normal(0, 1, shape).astype(np.float32), rng.random(shape) < 0.02, 2 * reach_px + 1
+    highest = ndimage.maximum_filter(plane, side, mode="nearest")
+    lowest = ndimage.minimum_filter(plane, side, mode="nearest")
+    grown = ndimage.binary_dilation(mask, np.ones((side, side), bool))
+    assert np.array_equal(tissue._around(np.maximum, plane, reach_px), highest)
+    assert np.array_equal(tissue._around(np.minimum, plane, reach_px), lowest)
+    assert np.array_equal(tissue._around(np.logical_or, mask, reach_px), grown)
 
 
 @pytest.mark.parametrize("mpp", [4.0, 16.0])

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ucc_path.errors import DatasetError, OutputError
-from ucc_path.formats.atomic import explaining, replacing, replacing_folder
+from ucc_path.formats.atomic import explaining, replacing, replacing_folder, replacing_together, together
 
 MARKER = "mark.json"
 
@@ -237,3 +237,126 @@ def test_a_link_that_leads_to_itself_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="is a link that leads to itself; choose another folder with -o"):
         write_new(loop)
     assert names(tmp_path) == ["loop"]
+
+
+LAST = "s.json"
+STALE = ("s.png", "s.tif", "s.old.tif", LAST)
+
+
+def write_together(folder: Path, content: str, *names: str, stale: tuple[str, ...] = ()) -> None:
+    with replacing_together(folder, "s", last=LAST, stale=stale) as work:
+        for name in (*names, LAST):
+            (work / name).write_text(content)
+
+
+def contents(folder: Path) -> dict[str, str]:
+    return {path.name: path.read_text() for path in folder.iterdir() if path.is_file()}
+
+
+def stop_at(monkeypatch: pytest.MonkeyPatch, name: str, error: type[BaseException]) -> None:
+    """An error when this file is about to take its place."""
+    replace = Path.replace
+
+    def replace_or_stop(path: Path, target: Path) -> Path:
+        if path.name == name:
+            raise error
+        return replace(path, target)
+
+    monkeypatch.setattr(Path, "replace", replace_or_stop)
+
+
+def test_files_appear_together_and_the_folder_they_were_written_to_goes(tmp_path: Path) -> None:
+    (tmp_path / "other.txt").write_text("mine")
+    with replacing_together(tmp_path / "deep" / "out", "s", last=LAST) as work:
+        assert work == together(tmp_path / "deep" / "out", "s")
+        for name in ("s.tif", LAST):
+            (work / name).write_text("new")
+        assert names(tmp_path / "deep" / "out") == [work.name]
+    assert contents(tmp_path / "deep" / "out") == {"s.tif": "new", LAST: "new"}
+    assert names(tmp_path / "deep" / "out") == [LAST, "s.tif"]
+
+
+def test_old_files_are_replaced_stale_ones_go_and_others_stay(tmp_path: Path) -> None:
+    write_together(tmp_path, "old", "s.tif", "s.old.tif")
+    (tmp_path / "t.tif").write_text("of another slide")
+    write_together(tmp_path, "new", "s.tif", "s.png", stale=STALE)
+    assert contents(tmp_path) == {"s.tif": "new", "s.png": "new", LAST: "new", "t.tif": "of another slide"}
+
+
+def test_the_last_file_goes_first_and_comes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_together(tmp_path, "old", "s.png", "s.tif", "s.old.tif")
+    seen, replace = [], Path.replace
+
+    def watch(path: Path, target: Path) -> Path:
+        seen.append((path.name, (tmp_path / LAST).exists(), (tmp_path / "s.old.tif").exists()))
+        return replace(path, target)
+
+    monkeypatch.setattr(Path, "replace", watch)
+    write_together(tmp_path, "new", "s.png", "s.tif", stale=STALE)
+    assert seen == [("s.png", False, False), ("s.tif", False, False), (LAST, False, False)]
+
+
+@pytest.mark.parametrize("error", [ValueError, Interrupted, DatasetError])
+def test_after_an_error_the_old_files_stand_and_no_folder_is_left(tmp_path: Path, error: type[BaseException]) -> None:
+    write_together(tmp_path, "old", "s.tif")
+    with pytest.raises(error), replacing_together(tmp_path, "s", last=LAST, stale=STALE) as work:
+        (work / "s.tif").write_text("half")
+        raise error
+    assert contents(tmp_path) == {"s.tif": "old", LAST: "old"}
+    assert names(tmp_path) == [LAST, "s.tif"]
+
+
+def test_files_without_the_last_one_are_an_error_and_replace_nothing(tmp_path: Path) -> None:
+    write_together(tmp_path, "old", "s.tif")
+    with (
+        pytest.raises(OutputError, match="cannot be written"),
+        replacing_together(tmp_path, "s", last=LAST) as work,
+    ):
+        (work / "s.tif").write_text("new")
+    assert contents(tmp_path) == {"s.tif": "old", LAST: "old"}
+    assert names(tmp_path) == [LAST, "s.tif"]
+
+
+@pytest.mark.parametrize("error", [Interrupted, OSError])
+@pytest.mark.parametrize("at", ["s.png", "s.tif", LAST])
+def test_an_interruption_between_two_files_is_known_by_its_folder_and_the_next_run_makes_all_whole(
+    tmp_path: Path, at: str, error: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_together(tmp_path, "old", "s.png", "s.tif", "s.old.tif")
+    with monkeypatch.context() as patch, pytest.raises((Interrupted, OutputError)):
+        stop_at(patch, at, error)
+        write_together(tmp_path, "new", "s.png", "s.tif", stale=STALE)
+    assert not (tmp_path / LAST).exists()
+    assert together(tmp_path, "s").is_dir()
+    write_together(tmp_path, "newer", "s.png", "s.tif", stale=STALE)
+    assert contents(tmp_path) == {"s.png": "newer", "s.tif": "newer", LAST: "newer"}
+    assert not together(tmp_path, "s").exists()
+
+
+def test_a_run_that_fails_after_one_that_was_killed_leaves_its_files_as_known_as_they_were(tmp_path: Path) -> None:
+    (tmp_path / "s.tif").write_text("of a killed run")
+    together(tmp_path, "s").mkdir()
+    (together(tmp_path, "s") / "s.png").write_text("half")
+    with pytest.raises(Interrupted), replacing_together(tmp_path, "s", last=LAST) as work:
+        assert names(work) == []  # what was left is cleared
+        raise Interrupted
+    assert together(tmp_path, "s").is_dir()
+    write_together(tmp_path, "new", "s.tif")
+    assert contents(tmp_path) == {"s.tif": "new", LAST: "new"}
+    assert not together(tmp_path, "s").exists()
+
+
+def test_the_folders_of_two_names_do_not_meet(tmp_path: Path) -> None:
+    with (
+        replacing_together(tmp_path, "a", last="a.json") as one,
+        replacing_together(tmp_path, "b", last="b.json") as two,
+    ):
+        (one / "a.json").write_text("a")
+        (two / "b.json").write_text("b")
+    assert contents(tmp_path) == {"a.json": "a", "b.json": "b"}
+
+
+def test_files_that_cannot_be_written_together_are_told_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(OutputError, match=r"file cannot be written \("):
+        write_together(tmp_path / "file", "new")

@@ -130,3 +130,28 @@ def test_half_precision_around_it_changes_nothing(pooling: torch.nn.Module) -> N
             within = pooling(features)
         assert within.dtype == torch.float32
         assert torch.equal(within, alone)
+
+
+POOLINGS = [KernelDensity(BINS, SIGMA), KernelDensity(BINS, SIGMA, normalise=True), AveragePooling()]
+
+
+@pytest.mark.parametrize("pooling", POOLINGS, ids=repr)
+def test_a_bag_is_made_from_the_mean_of_what_its_instances_add(pooling: KernelDensity | AveragePooling) -> None:
+    features = make_features()
+    added = pooling.of_instances(features)
+    assert added.shape == (3, 7, pooling.width(4))
+    assert torch.equal(pooling.of_bag(added.mean(dim=1)), pooling(features))
+
+
+@pytest.mark.parametrize("pooling", POOLINGS, ids=repr)
+def test_parts_of_a_bag_add_up_to_it(pooling: KernelDensity | AveragePooling) -> None:
+    features = make_features(bags=1, instances=10)
+    sums = [pooling.of_instances(part).sum(dim=0) for part in (features[0, :1], features[0, 1:4], features[0, 4:])]
+    torch.testing.assert_close(pooling.of_bag(torch.stack(sums).sum(dim=0)[None] / 10), pooling(features))
+
+
+@pytest.mark.parametrize("pooling", POOLINGS, ids=repr)
+def test_what_an_instance_adds_does_not_depend_on_the_others(pooling: KernelDensity | AveragePooling) -> None:
+    features = make_features()
+    together = pooling.of_instances(features)
+    assert torch.equal(pooling.of_instances(features[1, 2]), together[1, 2])

@@ -16,10 +16,11 @@ from conftest import paint_slide
 from ucc_path.errors import ModelError, OutputError, SettingsError, SlideError
 from ucc_path.formats import model_safetensors, segmentation_json, summary_csv
 from ucc_path.formats.atomic import locked_folder, together
+from ucc_path.formats.segmentation_json import ENDINGS
 from ucc_path.settings import SegmentationSettings
 from ucc_path.workflows.events import Event, Failure, Notice, Progress, Step
 from ucc_path.workflows.segment import SegmentReport, SegmentRequest, segment
-from ucc_path.workflows.segment.request import ENDINGS, MODEL_NAME
+from ucc_path.workflows.segment.request import MODEL_NAME
 
 Ask = Callable[..., SegmentRequest]
 TIMED = ("seconds", "peak_memory_mb")

@@ -21,9 +21,9 @@ from PIL import Image
 
 from ucc_path.errors import ModelError, SettingsError, SlideError, TissueError, TooLargeError
 from ucc_path.formats import review_csv, segmentation_json, viewer_rules
+from ucc_path.formats.segmentation_json import ENDINGS
 from ucc_path.settings import SegmentationSettings, TissueSettings
 from ucc_path.workflows.segment.jobs import ModelSpec, SlideJob, examine, segment_slide
-from ucc_path.workflows.segment.request import ENDINGS
 
 Segment = Callable[..., dict[str, Any]]
 CELL = 64  # level-0 pixels of a patch: 16 px at 2 um/px on a slide of 0.5 um/px

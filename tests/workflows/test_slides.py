@@ -45,3 +45,10 @@ def test_a_slide_reached_by_two_names_is_taken_once(tmp_path: Path, monkeypatch:
     (folder / "b.tif").symlink_to("a.tif")
     monkeypatch.chdir(tmp_path)
     assert expand([Path("slides/a.tif"), folder, folder / ".." / "slides" / "a.tif"]) == (Path("slides/a.tif"),)
+
+
+def test_results_of_segment_that_lie_beside_slides_are_not_slides(tmp_path: Path) -> None:
+    results = ["a.json", "a_labels.tif", "a_labels.ome.tif", "a_overlay.tif", "a.png", "a_likelihood_map.tif"]
+    for name in ("a.tif", "b.png", "b.json", "c_labels.tif", *results):
+        (tmp_path / name).write_bytes(b"x")
+    assert [path.name for path in expand([tmp_path])] == ["a.tif", "b.png", "c_labels.tif"]

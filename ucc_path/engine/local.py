@@ -18,6 +18,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from types import FrameType
 from typing import Any, TypeVar
 
 from ucc_path.errors import UccPathError, WorkerError
@@ -105,7 +106,10 @@ class Workers:
     def __enter__(self) -> Workers:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:  # who gives up does not wait for a slide that takes minutes
+            for process in multiprocessing.active_children():
+                process.terminate()
         self.close()
 
 
@@ -129,11 +133,19 @@ def _pool(workers: int, mouth: Connection | None = None) -> ProcessPoolExecutor:
 
 
 def enter_worker(parent: int, mouth: Connection | None = None) -> None:
-    """Ctrl-C is for the parent to handle; a worker whose parent was killed must not live on."""
+    """Ctrl-C is for the parent to handle; a worker whose parent was killed must not live on.
+
+    One that is told to end clears up what it is writing first.
+    """
     global _mouth
     _mouth = mouth
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, _leave)
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    raise SystemExit(1)
 
 
 def say(message: Any) -> None:

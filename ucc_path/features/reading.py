@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from ucc_path.features.cells import Block, CellPlan, block_cells
-from ucc_path.geometry import PointL0
+from ucc_path.geometry import Cell, PointL0
 from ucc_path.slide import Slide
 from ucc_path.slide.damage import Surviving, read_surviving
 
@@ -34,13 +34,14 @@ class PatchReader:
     slide: Slide
     plan: CellPlan
     is_strict: bool  # whether damage is an error
+    known: dict[Cell, Surviving] = field(default_factory=dict)
+    """Blocks that were read before, by their first cell: no stored tile need be decoded again for them."""
 
     def __call__(self, block: Block) -> Items:
+        region = self.known.pop(block.first, None) or self.region(block)
         rows, cols = block.wanted.shape
         tops, lefts = self.plan.offsets_px(rows), self.plan.offsets_px(cols)
         side = self.plan.patch_px
-        size_px = (int(lefts[-1]) + side, int(tops[-1]) + side)
-        region = _read(self.slide, self.plan.corner(block.first), size_px, self.plan.mpp, self.is_strict)
         row, col = np.nonzero(block.wanted)
         patches = _cut(region.rgb, tops[row], lefts[col], side)
         if region.lost is None:
@@ -48,6 +49,11 @@ class PatchReader:
         lost = _cut(region.lost[..., None], tops[row], lefts[col], side).reshape(len(patches), -1)
         whole = np.flatnonzero(~lost.any(axis=1))
         return Items(patches[whole], block.cells[whole], np.ones(len(whole), np.bool_), len(patches) - len(whole))
+
+    def region(self, block: Block) -> Surviving:
+        """The pixels of all patches of a block."""
+        rows, cols = (int(self.plan.offsets_px(count)[-1]) + self.plan.patch_px for count in block.wanted.shape)
+        return _read(self.slide, self.plan.corner(block.first), (cols, rows), self.plan.mpp, self.is_strict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,32 +11,40 @@ from ucc_path.ahead import in_order
 from ucc_path.bags import cell_px, pixels_of_cells
 from ucc_path.coverage import Coverage
 from ucc_path.features.cells import Block, CellPlan
-from ucc_path.slide import Slide
-from ucc_path.slide.damage import read_surviving
+from ucc_path.features.reading import PatchReader
+from ucc_path.geometry import Cell
+from ucc_path.slide.damage import Surviving
 from ucc_path.stain import Change, count_levels, standard_of
 
-SAMPLED_BLOCKS = 32  # evenly over the tissue; of a large slide one in hundreds
+SAMPLED_BLOCKS = 128  # evenly over the tissue: all of a small slide, and of a large one enough, 100 MB of pixels
 EVERY_PX = 2  # along both sides: a quarter of the pixels tell as much
 
 
-def standard_of_slide(slide: Slide, plan: CellPlan, tissue: Coverage, blocks: Sequence[Block], threads: int) -> Change:
-    """The change of optical density that makes this slide like those a model was trained on, (3, 4)."""
+def standard_of_slide(
+    reader: PatchReader, tissue: Coverage, blocks: Sequence[Block], threads: int
+) -> tuple[Change, dict[Cell, Surviving]]:
+    """The change of optical density that makes this slide like those a model was trained on, (3, 4).
+
+    And what was read for it, by the first cell of each block, so that it need not be read again.
+    """
     chosen = np.unique(np.linspace(0, len(blocks) - 1, min(SAMPLED_BLOCKS, len(blocks))).astype(np.int64))
 
-    def count(number: int) -> NDArray[np.int64]:
-        return _count(slide, plan, tissue, blocks[number])
+    def look(number: int) -> tuple[Block, Surviving, NDArray[np.int64]]:
+        region = reader.region(blocks[number])
+        return blocks[number], region, _count(reader.plan, tissue, blocks[number], region)
 
     levels = np.zeros((3, 256), np.int64)
-    for counts in in_order(count, chosen.tolist(), threads):
+    seen = {}
+    for block, region, counts in in_order(look, chosen.tolist(), threads):
         levels += counts
-    return standard_of(levels)
+        seen[block.first] = region
+    return standard_of(levels), seen
 
 
-def _count(slide: Slide, plan: CellPlan, tissue: Coverage, block: Block) -> NDArray[np.int64]:
+def _count(plan: CellPlan, tissue: Coverage, block: Block, region: Surviving) -> NDArray[np.int64]:
     """Levels of the tissue in a block; what is tissue is asked for every quarter of a patch, as in training."""
-    rows, cols = (int(plan.offsets_px(count)[-1]) + plan.patch_px for count in block.wanted.shape)
+    rows, cols = region.rgb.shape[:2]
     corner = plan.corner(block.first)
-    region = read_surviving(slide, corner, (cols, rows), plan.mpp)
     cell = cell_px(plan.patch_px)
     xs, ys = np.meshgrid(np.arange(cols // cell), np.arange(rows // cell))
     side_l0 = cell * plan.pixel_l0

@@ -74,10 +74,12 @@ def replacing_together(folder: Path, name: str, *, last: str, stale: Collection[
 
     By the file `last` they are known to be whole: the old one goes before the first of them comes, the new one comes
     when all are there and on the disk. Of the names in `stale` those that were not written are removed, for they are of
-    an earlier set. A run that was killed leaves its folder, and is known by it.
+    an earlier set. While files without their last one may stand there, be the run killed or stopped, its folder stays,
+    and they are known by it.
     """
     partial = together(folder, name)
     with explaining(folder):
+        is_needed = partial.exists()  # by the files of a run before this one
         try:
             shutil.rmtree(partial, ignore_errors=True)
             partial.mkdir(parents=True)
@@ -85,6 +87,7 @@ def replacing_together(folder: Path, name: str, *, last: str, stale: Collection[
             files = sorted(path for path in partial.iterdir() if path.name != last)
             for path in (*files, partial / last):
                 _flush(path)
+            is_needed = True
             (folder / last).unlink(missing_ok=True)
             for old in set(stale) - {path.name for path in files}:
                 (folder / old).unlink(missing_ok=True)
@@ -92,9 +95,11 @@ def replacing_together(folder: Path, name: str, *, last: str, stale: Collection[
                 path.replace(folder / path.name)
             _flush(folder)
             (partial / last).replace(folder / last)
+            is_needed = False
             _flush(folder)
         finally:
-            shutil.rmtree(partial, ignore_errors=True)
+            if not is_needed:
+                shutil.rmtree(partial, ignore_errors=True)
 
 
 def together(folder: Path, name: str) -> Path:

@@ -19,7 +19,6 @@ from ucc_path.errors import OutputError
 from ucc_path.formats.atomic import replacing
 from ucc_path.mask.windows import Disagreements
 
-ENDING = "_review.csv"
 COLUMNS = ("x_l0", "y_l0", "side_l0", "predicted_ucc", "classes_in_mask")
 
 
@@ -53,6 +52,6 @@ def read(path: Path) -> list[ReviewRow]:
                 return [ReviewRow(*map(int, row)) for row in rows]
     except OSError as err:
         raise OutputError(f"{path} cannot be read ({err.strerror}); segment the slide anew") from err
-    except (ValueError, TypeError) as err:
+    except (ValueError, TypeError, csv.Error) as err:
         raise OutputError(f"{path} is damaged ({err}); segment the slide anew with --overwrite") from err
     raise OutputError(f"{path} has not the columns {','.join(COLUMNS)}; segment the slide anew with --overwrite")

@@ -33,6 +33,19 @@ from ucc_path.formats import record_json
 from ucc_path.formats.record_json import RecordFormat
 
 ENDING = ".json"
+ENDINGS = {
+    "labels": "_labels.tif",
+    "overlay": "_overlay.tif",
+    "uncertainty": "_uncertainty.tif",
+    "mixture": "_mixture.tif",
+    "likelihood": "_likelihood_map.tif",
+    "polygons": ".geojson.gz",
+    "review": "_review.csv",
+    "picture": ".png",
+    "ome": "_labels.ome.tif",
+    "record": ENDING,
+}
+"""What the files of a slide `S` are called, behind its name."""
 FORMAT = RecordFormat("ucc-path segmentation", 1, OutputError, "a segmented slide", "segment it anew with --overwrite")
 
 

@@ -24,7 +24,8 @@ PALETTE: Mapping[str, Colour] = {
 }
 OTHER: Colour = (0, 0, 0)
 
-_TURNS: tuple[Colour, ...] = ((204, 121, 167), (230, 159, 0), (86, 180, 233), (0, 114, 178), (0, 158, 115))
+# Of classes without a name; none is that of a class with one, and a mixture, whose yellow is the last, is no class.
+_TURNS: tuple[Colour, ...] = ((204, 121, 167), (230, 159, 0), (86, 180, 233), (0, 114, 178), (240, 228, 66))
 _TINT = 0.3  # of the class's colour: nuclei stay visible under it
 _LEGEND_PX = 16  # height of its letters
 

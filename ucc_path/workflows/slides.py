@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ucc_path.errors import SlideError
 from ucc_path.formats.annotation_files import annotation_stem
+from ucc_path.formats.segmentation_json import ENDING, ENDINGS
 
 _SCANNERS = {".bif", ".czi", ".dcm", ".mrxs", ".ndpi", ".scn", ".svs", ".svslide", ".vms", ".vmu"}
 _PICTURES = {".jpeg", ".jpg", ".png", ".tif", ".tiff"}
@@ -15,11 +16,16 @@ SLIDE_ENDINGS = frozenset(_SCANNERS | _PICTURES)
 
 
 def expand(paths: Sequence[Path]) -> tuple[Path, ...]:
-    """All slides named, each once; masks and hidden files that lie beside slides are not slides."""
+    """All slides named, each once.
+
+    Masks, hidden files and results of `segment` that lie beside slides in a folder are not slides.
+    """
     slides: dict[str, Path] = {}
     for path in paths:
         if path.is_dir():
-            found = [file for file in sorted(path.iterdir()) if _is_slide(file)]
+            files = sorted(path.iterdir())
+            results = _results({file.name for file in files})
+            found = [file for file in files if _is_slide(file) and file.name not in results]
             if not found:
                 raise SlideError(f"there is no slide in {path}; name a folder with files that OpenSlide reads")
         else:
@@ -48,6 +54,12 @@ def by_name(paths: Sequence[Path]) -> dict[str, Path]:
                 f"{slides[path.stem]} and {path} have one name, {path.stem}; rename one, or work on them apart"
             )
     return slides
+
+
+def _results(names: set[str]) -> set[str]:
+    """What a folder holds of finished slides `S`, each known by its `S.json`."""
+    stems = [name.removesuffix(ENDING) for name in names if name.endswith(ENDING)]
+    return {f"{stem}{ending}" for stem in stems for ending in ENDINGS.values() if f"{stem}_labels.tif" in names}
 
 
 def _is_slide(file: Path) -> bool:

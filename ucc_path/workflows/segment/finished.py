@@ -9,7 +9,7 @@ from typing import Any
 from ucc_path.errors import OutputError
 from ucc_path.formats import segmentation_json
 from ucc_path.formats.atomic import together
-from ucc_path.workflows.segment.request import ENDINGS
+from ucc_path.formats.segmentation_json import ENDINGS
 
 
 def is_finished(folder: Path, name: str, slide: Path, identity: Mapping[str, Any]) -> bool:

@@ -21,6 +21,7 @@ from ucc_path.features.heads import CountHead
 from ucc_path.features.levels import FromLevels
 from ucc_path.features.reading import PatchReader, PictureReader, PictureShape
 from ucc_path.formats import model_safetensors
+from ucc_path.geometry import Cell
 from ucc_path.mask.deciding import ByCentroids, ByHead, ByProbability, Decision
 from ucc_path.model import UCC, Unet
 from ucc_path.model.devices import choose_device, keep_memory
@@ -28,6 +29,7 @@ from ucc_path.model.recipes import CLUSTERED, TrainedModel, assemble
 from ucc_path.model.unet import CellShares
 from ucc_path.settings import ASSIGNMENTS, SegmentationSettings
 from ucc_path.slide import Slide
+from ucc_path.slide.damage import Surviving
 from ucc_path.workflows.segment.jobs import ModelSpec
 
 UNET_MARGIN_PX = 64  # more than a Unet looks around a pixel
@@ -56,10 +58,13 @@ class Loaded:
         """How many values it gives for a cell."""
         return 1 if self.pictures else self.model.card.settings.features
 
-    def reader(self, slide: Slide, plan: CellPlan, *, is_strict: bool) -> PatchReader | PictureReader:
+    def reader(
+        self, slide: Slide, plan: CellPlan, *, is_strict: bool, known: dict[Cell, Surviving]
+    ) -> PatchReader | PictureReader:
+        """What reads blocks for it; `known` are those whose patches were read before."""
         if self.pictures:
             return PictureReader(slide, plan, self.pictures, is_strict)
-        return PatchReader(slide, plan, is_strict)
+        return PatchReader(slide, plan, is_strict, known)
 
     def decision(self, plan: CellPlan, neighbours: int) -> Decision:
         """How cells get their classes."""

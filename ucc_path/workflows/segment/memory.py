@@ -29,7 +29,7 @@ _A_CELL = 16  # labels, how sure, windows, the search for regions
 _A_THUMBNAIL_PIXEL = 16  # the picture, and the masks from which tissue is found
 
 _UNITS = {"": 1, "K": 10**3, "M": MB, "G": GB, "T": 10**12}
-_FULL = ("allocate", "bad_alloc", "bad allocation", "out of memory", "could not create a memory")
+_FULL = ("allocate", "bad_alloc", "bad allocation", "out of memory", "could not create a memory", "start new thread")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucc_path.formats import label_tiff, png, qupath_geojson, review_csv
+from ucc_path.formats.segmentation_json import ENDINGS
 from ucc_path.mask.polygons import regions
 from ucc_path.mask.windows import disagreements
 from ucc_path.report.overlay import Colour, class_colours, draw_mask, with_legend
 from ucc_path.slide import Slide
 from ucc_path.workflows.segment.jobs import SlideJob
 from ucc_path.workflows.segment.loading import Loaded
-from ucc_path.workflows.segment.request import ENDINGS
 from ucc_path.workflows.segment.slide import SlideMask, Survey
 from ucc_path.workflows.versions import versions
 

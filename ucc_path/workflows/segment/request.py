@@ -9,24 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from ucc_path.errors import ModelError, OutputError
+from ucc_path.formats.segmentation_json import ENDINGS
 from ucc_path.settings import SegmentationSettings, TissueSettings
 from ucc_path.tissue import check_tissue_settings
 from ucc_path.workflows.segment.memory import GB
 
 MODEL_NAME = "model.safetensors"
-ENDINGS = {
-    "labels": "_labels.tif",
-    "overlay": "_overlay.tif",
-    "uncertainty": "_uncertainty.tif",
-    "mixture": "_mixture.tif",
-    "likelihood": "_likelihood_map.tif",
-    "polygons": ".geojson.gz",
-    "review": "_review.csv",
-    "picture": ".png",
-    "ome": "_labels.ome.tif",
-    "record": ".json",
-}
-"""What the files of a slide `S` are called, behind its name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,25 +17,26 @@ from ucc_path.coverage import Coverage
 from ucc_path.engine.local import say
 from ucc_path.errors import SlideError
 from ucc_path.features.cells import CellPlan, blocks, tissue_cells
-from ucc_path.features.levels import Table, table_of
-from ucc_path.features.reading import Items
+from ucc_path.features.levels import table_of
+from ucc_path.features.reading import Items, PatchReader
 from ucc_path.features.staining import standard_of_slide
 from ucc_path.features.streaming import Band, bands
 from ucc_path.formats import segmentation_json
 from ucc_path.formats.atomic import explaining, replacing_together
-from ucc_path.geometry import Grid, scale_between
+from ucc_path.formats.segmentation_json import ENDINGS
+from ucc_path.geometry import Cell, Grid, scale_between
 from ucc_path.mask.cleaning import clean
 from ucc_path.mask.deciding import decide
 from ucc_path.mask.windows import WindowMap, Windows
 from ucc_path.slide import Slide
-from ucc_path.slide.damage import read_surviving
+from ucc_path.slide.damage import Surviving, read_surviving
 from ucc_path.slide.reader import COARSER_TOLERANCE
+from ucc_path.stain import Change
 from ucc_path.tissue import require_tissue, tissue_of
 from ucc_path.workflows.segment import memory
 from ucc_path.workflows.segment.jobs import SlideJob
 from ucc_path.workflows.segment.loading import Loaded, load
 from ucc_path.workflows.segment.refitting import refitted, require_few
-from ucc_path.workflows.segment.request import ENDINGS
 
 PICTURE_PX = 1600  # the longer side of the thumbnail that is drawn on
 MOST_LOST_SHARE = 0.1  # of the patches; of a slide more damaged than that the rest is not to be trusted
@@ -171,26 +172,24 @@ def _judge(job: SlideJob, loaded: Loaded, slide: Slide, survey: Survey, work: Pa
 
 
 def _bands(job: SlideJob, loaded: Loaded, slide: Slide, survey: Survey, losses: _Losses) -> Iterator[Band]:
-    table, threads = _table(job, loaded, slide, survey), job.model.threads
+    card, threads = loaded.model.card, job.model.threads
+    stain: Change | None = None
+    seen: dict[Cell, Surviving] = {}
+    if card.settings.colours == "slide":
+        every = list(blocks(survey.plan, survey.is_tissue))
+        sampler = PatchReader(slide, survey.plan, job.is_strict)
+        stain, seen = standard_of_slide(sampler, survey.tissue, every, threads)
+    table = table_of(loaded.model.preparation, stain, card.settings.channels)
     return bands(
         survey.plan,
         blocks(survey.plan, survey.is_tissue),
-        loaded.reader(slide, survey.plan, is_strict=job.is_strict),
+        loaded.reader(slide, survey.plan, is_strict=job.is_strict, known=seen),
         lambda pictures: loaded.engine(pictures, table),
         batch_size=loaded.batch_size,
         readers=threads,
         threads=threads,
         on_read=losses.count_in,
     )
-
-
-def _table(job: SlideJob, loaded: Loaded, slide: Slide, survey: Survey) -> Table:
-    """What levels become for the network, by the standard of this slide's own stain if the model wants that."""
-    settings, stain = loaded.model.card.settings, None
-    if settings.colours == "slide":
-        every = list(blocks(survey.plan, survey.is_tissue))
-        stain = standard_of_slide(slide, survey.plan, survey.tissue, every, job.model.threads)
-    return table_of(loaded.model.preparation, stain, settings.channels)
 
 
 class _Losses:
