@@ -37,6 +37,7 @@ soak: $(READY)
 bench: $(READY)
 	$(BIN)/python benchmarks/tile.py
 	$(BIN)/python benchmarks/train.py
+	$(BIN)/python benchmarks/segment.py
 	$(BIN)/python benchmarks/synthetic_difficulty.py
 
 clean:

@@ -280,12 +280,12 @@ def test_the_last_cell_of_a_picture_lies_where_it_should_also_where_scales_do_no
 ) -> None:
     with Slide(wave_slide) as slide:
         plan = plan_of(slide, stride_px=stride_px)
-        shape = PictureShape.of(32, stride_px, margin_px=16, multiple_px=8)
+        shape = PictureShape.of(32, stride_px, margin_px=64, multiple_px=8)
         (block, *_) = blocks(plan, all_tissue(plan))
         picture = PictureReader(slide, plan, shape, is_strict=True)(block).pictures[0]
     last = Cell(min(plan.grid.rows, plan.band_rows) - 1, min(plan.grid.cols, plan.band_rows) - 1)
     place, pixel_l0 = plan.grid.origin(last), plan.grid.cell_l0 / stride_px
-    top, left = 16 + last.row * stride_px, 16 + last.col * stride_px
+    top, left = 64 + last.row * stride_px, 64 + last.col * stride_px
     red, green = picture[top, left - 16 : left + stride_px, 0], picture[top - 16 : top + stride_px, left, 1]
     assert abs(off_px(red, place.x - 16 * pixel_l0, pixel_l0)) < 0.06
     assert abs(off_px(green, place.y - 16 * pixel_l0, pixel_l0)) < 0.06

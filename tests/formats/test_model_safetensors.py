@@ -94,7 +94,12 @@ def test_a_file_as_it_is_specified_is_read(tmp_path: Path) -> None:
 
 
 BAD_FIELDS: list[tuple[str, Any, str]] = [
-    *((field.name, None, f"its record lacks '{field.name}'") for field in dataclasses.fields(ModelCard)),
+    *(
+        (field.name, None, f"its record lacks '{field.name}'")
+        for field in dataclasses.fields(ModelCard)
+        if field.name != "assign"
+    ),
+    ("assign", "chance", "its assign is none of centroids, head"),
     ("more", 1, "its record has an unknown key 'more'"),
     ("\x1b[2J", 1, r"its record has an unknown key '\\x1b\[2J'"),
     ("version", 2, "it is of version 2, this program reads 1"),
@@ -260,3 +265,10 @@ def test_a_model_with_damaged_bytes_is_refused_or_read_as_the_package_reads_it(t
             read += 1
             assert same(tensors, load(bytes(damaged)))
     assert 50 < read < 1900
+
+
+def test_a_model_from_before_heads_told_classes_is_read_as_one_of_clusters(tmp_path: Path) -> None:
+    card, _ = model_safetensors.read(make_foreign(tmp_path, assign=None))
+    assert card.assign == "centroids"
+    card, _ = model_safetensors.read(make_foreign(tmp_path, assign="head"))
+    assert card.assign == "head"

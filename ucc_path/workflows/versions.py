@@ -14,6 +14,7 @@ PACKAGES = (
     "numpy",
     "openslide-bin",
     "openslide-python",
+    "openvino",
     "pillow",
     "safetensors",
     "scikit-learn",
