@@ -34,7 +34,7 @@ MAX_MARGIN_UM = 2000.0  # wider than any gap or pen, and the time it takes grows
 _SMOOTHING_UM = 8.0
 _EDGE_SHARE = 0.3
 _EDGE_WINDOW_PX = 5
-_BAND_PX = 2**20  # pixels of a band of rows
+_BAND_PX = 2**19  # pixels of a band of rows
 _SQUARE = np.ones((3, 3), bool)
 
 # What glass can look like: seen on CAMELYON16 (violet: 231, 226, 236), TCGA (pink: 241, 236, 239), and yellowed slides.

@@ -92,6 +92,13 @@ def test_labels_say_what_is_counted_and_whether_classes_are_told(
     assert head.tells_classes is tells_classes
 
 
+def test_the_count_is_that_of_which_all_labels_together_are_likeliest() -> None:
+    probabilities = np.array([[0.35, 0.25, 0.4], [0.2, 0.2, 0.6]], np.float32)
+    assert CountHead(make_network(3), KINDS, features=5).predicted(probabilities).tolist() == [1, 2]
+    by_count = CountHead(make_network(3), ("ucc 2", "ucc 3", "ucc 4"), features=5)
+    assert by_count.predicted(probabilities).tolist() == [4, 4]
+
+
 def test_a_mixture_is_all_that_holds_more_than_one_class() -> None:
     probabilities = np.array([[0.5, 0.3, 0.2], [0.1, 0.1, 0.8]], np.float32)
     by_count = CountHead(make_network(3), ("ucc 1", "ucc 2", "ucc 3"), features=5)

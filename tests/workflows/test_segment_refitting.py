@@ -49,6 +49,26 @@ def test_a_slide_is_clustered_by_its_own_patches_and_keeps_the_names_of_the_know
     assert np.abs(sure - 255 * wanted).max() <= 1
 
 
+def test_a_patch_nearer_to_the_centre_of_another_cluster_than_to_that_of_its_own_is_not_sure_at_all(
+    tmp_path: Path,
+) -> None:
+    """A ring about a blob: spectral clustering tells them apart, and the nearest centre does not."""
+    rng = np.random.default_rng(0)
+    is_ring = np.arange(SHAPE[0])[:, None].repeat(SHAPE[1], axis=1) >= 6
+    angle, radius = rng.uniform(-2, 2, SHAPE), np.where(is_ring, 0.4, 0.05) + rng.normal(0, 0.01, SHAPE)
+    values = np.stack([0.5 + radius * np.cos(angle), 0.5 + radius * np.sin(angle), 0 * angle], axis=2)
+    bands = in_bands(values.astype(np.float32), np.ones(SHAPE, np.bool_))
+    known = np.array([[0.5, 0.5, 0], [0.8, 0.5, 0]], np.float32)
+    with refitted(bands, known, how="spectral", seed=0, work=tmp_path, name="s") as (again, decision):
+        labels, sure = decide(again, decision, SHAPE)
+    assert np.array_equal(labels, 1 + is_ring)
+    centres = np.stack([values[~is_ring].mean(axis=0), values[is_ring].mean(axis=0)]).astype(np.float32)
+    nearest, margin = (found.reshape(SHAPE) for found in margins(values.reshape(-1, 3).astype(np.float32), centres))
+    is_nearer = nearest != is_ring
+    assert not sure[is_nearer].any() and (margin[is_nearer] > 0.2).any()
+    assert np.abs(sure - 255 * margin)[~is_nearer].max() <= 1
+
+
 @pytest.mark.parametrize("how", HOW)
 def test_the_bands_come_once_more_as_they_were(how: str, tmp_path: Path) -> None:
     values, is_there, _ = make_cells()

@@ -46,6 +46,12 @@ class CountHead:
             found: Floats = torch.softmax(logits, dim=1).numpy()
         return found
 
+    def predicted(self, probabilities: Floats) -> NDArray[np.int64]:
+        """The likeliest unique class count: (bags, labels) -> (bags,); labels of one count stand together."""
+        counts = np.unique(self.counts)
+        sums = np.stack([probabilities[:, self.counts == count].sum(axis=1) for count in counts], axis=1)
+        return np.asarray(counts[sums.argmax(axis=1)], np.int64)
+
     def mixture(self, probabilities: Floats) -> Floats:
         """The probability that there is more than one class: (bags, labels) -> (bags,)."""
         return np.asarray(probabilities[:, self.counts > 1].sum(axis=1), np.float32)

@@ -184,5 +184,6 @@ def explaining(path: Path) -> Iterator[None]:
             errno.EACCES: "choose a folder you may write to with -o",
             errno.EPERM: "choose a folder you may write to with -o",
             errno.EROFS: "choose a folder you may write to with -o",
+            errno.ENOMEM: "give it more memory, or fewer --workers",
         }.get(err.errno or 0, "check the folder and the disk")
         raise OutputError(f"{path} cannot be written ({err.strerror or err}); {what_now}") from err

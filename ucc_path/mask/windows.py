@@ -27,13 +27,14 @@ class Head(Protocol):
     """What a model says of bags, from the mean of what their patches add."""
 
     width: int
-    counts: NDArray[np.int64]
 
     def added_by(self, features: Floats) -> Floats: ...
 
     def probabilities(self, means: Floats) -> Floats: ...
 
     def mixture(self, probabilities: Floats) -> Floats: ...
+
+    def predicted(self, probabilities: Floats) -> NDArray[np.int64]: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,7 +130,7 @@ class WindowMap:
     def _judge_aside(self) -> None:
         places = np.flatnonzero(self._aside[:, -1] >= self._enough)
         if len(places):
-            predicted = self._head.counts[self._probabilities(self._aside[places]).argmax(axis=1)]
+            predicted = self._head.predicted(self._probabilities(self._aside[places]))
             row = (self._taken - 1) // self._window
             cells = np.column_stack([np.full(len(places), row), places]) * (self._window * self._side)
             self._found.append((cells, predicted))

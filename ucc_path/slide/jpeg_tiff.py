@@ -116,6 +116,8 @@ class JpegTiff:
             if _ends_grey(tile) and _ends_early(data, tile, level):
                 raise ValueError("its data end too early")
         except (imagecodecs.Jpeg8Error, ValueError, OSError) as err:
+            if "memory" in str(err).lower():  # that is no damage of the file
+                raise MemoryError(str(err)) from err
             raise SlideError(
                 f"{self._path} cannot be read: tile {index} of {level.width_px} x {level.height_px} px is damaged "
                 f"({err}); copy the file again"

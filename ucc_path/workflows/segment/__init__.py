@@ -6,6 +6,7 @@ What is finished is left alone: a cohort that was interrupted is simply run agai
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 from ucc_path.engine.local import Said, Workers
 from ucc_path.errors import OutputError, UccPathError, WorkerError
 from ucc_path.formats import segmentation_json, summary_csv
-from ucc_path.formats.atomic import explaining, locked_folder
+from ucc_path.formats.atomic import explaining, locked_folder, together
 from ucc_path.workflows.events import Detail, Event, Failure, Notice, Step
 from ucc_path.workflows.segment.finished import is_finished
 from ucc_path.workflows.segment.jobs import Facts, ModelSpec, SlideJob, examine, segment_slide
@@ -70,6 +71,7 @@ def _sorted_out(
             if request.overwrite or not is_finished(folder, name, slide, identity):
                 todo.append(name)
             else:
+                shutil.rmtree(together(folder, name), ignore_errors=True)  # of a run killed before it replaced anything
                 skipped.append(name)
         except OutputError as err:
             if len(slides) == 1:

@@ -24,7 +24,7 @@ from ucc_path.formats import model_safetensors
 from ucc_path.geometry import Cell
 from ucc_path.mask.deciding import ByCentroids, ByHead, ByProbability, Decision
 from ucc_path.model import UCC, Unet
-from ucc_path.model.devices import choose_device, keep_memory
+from ucc_path.model.devices import choose_device
 from ucc_path.model.recipes import CLUSTERED, TrainedModel, assemble
 from ucc_path.model.unet import CellShares
 from ucc_path.settings import ASSIGNMENTS, SegmentationSettings
@@ -91,8 +91,6 @@ def load(spec: ModelSpec) -> Loaded:
             f"give {settings.patch_px} or less"
         )
     device = choose_device(spec.device)
-    if device.type == "cpu":
-        keep_memory()
     model = assemble(card, tensors, device)
     head = CountHead(model.network, card.labels, settings.features) if isinstance(model.network, UCC) else None
     assign = _assignment(model, head, wishes)

@@ -21,7 +21,7 @@ MB, GB = 10**6, 10**9
 # As measured, and some more.
 _COMMAND = 200 * MB  # the process that leads
 _LIBRARIES = 250 * MB  # of a process that computes: PyTorch, OpenVINO, OpenSlide
-_IDLE = 500 * MB  # that it takes for itself before it has a slide
+_IDLE = 650 * MB  # that it takes for itself whatever the slide, stored tiles and a sample of blocks among it
 _THREAD = 100 * MB  # the network's inner values, a few batches and blocks
 
 # Of a slide, while it is worked on.

@@ -101,7 +101,7 @@ def asap_pixel_l0(size_l0: tuple[int, int], cell_l0: int) -> int:
     differ. On a small slide a pixel a cell leaves too much over; cells are then drawn with several pixels.
 
     >>> asap_pixel_l0((97792, 221184), 128), asap_pixel_l0((1000, 2000), 128)
-    (128, 8)
+    (128, 32)
     """
     for pixel_l0 in range(cell_l0, 0, -1):
         if cell_l0 % pixel_l0 == 0 and all(side // max(1, side // pixel_l0) == pixel_l0 for side in size_l0):
