@@ -14,7 +14,7 @@ from ucc_path.coverage import Coverage
 from ucc_path.features import staining
 from ucc_path.features.cells import CellPlan, blocks, tissue_cells
 from ucc_path.features.reading import PatchReader
-from ucc_path.features.staining import standard_of_slide
+from ucc_path.features.staining import EVERY_PX, standard_of_slide
 from ucc_path.geometry import Grid, PointL0
 from ucc_path.slide import Slide
 from ucc_path.stain import count_levels, standard_of
@@ -58,7 +58,7 @@ def test_a_standard_is_of_the_tissue_and_not_of_the_glass(slide_path: Path) -> N
         found = standard(slide)
     rgb = make_rgb()
     assert found.shape == (3, 4) and found.dtype == np.float32
-    np.testing.assert_allclose(found, truth_of(rgb[BOX, BOX][::2, ::2]), rtol=1e-5)
+    np.testing.assert_allclose(found, truth_of(rgb[BOX, BOX][::EVERY_PX, ::EVERY_PX]), rtol=1e-5)
     assert np.abs(found - truth_of(rgb)).max() > 0.5  # with the glass it would be another
 
 
@@ -85,7 +85,7 @@ def test_of_a_large_slide_blocks_are_looked_at_evenly(slide_path: Path, monkeypa
         found = standard(slide)
     rgb = make_rgb()
     first, last = rgb[64:512, 64:512], rgb[1024:1344, 1024:1344]
-    sampled = np.concatenate([part[::2, ::2].reshape(-1, 3) for part in (first, last)])
+    sampled = np.concatenate([part[::EVERY_PX, ::EVERY_PX].reshape(-1, 3) for part in (first, last)])
     np.testing.assert_allclose(found, truth_of(sampled), rtol=1e-5)
 
 
@@ -126,6 +126,6 @@ def test_what_is_lost_of_a_damaged_slide_does_not_count(slide_path: Path, tmp_pa
     is_counted = np.zeros((SIDE, SIDE), np.bool_)
     is_counted[BOX, BOX] = True
     is_counted[384:512, 256:384] = False
-    wanted = truth_of(rgb[::2, ::2][is_counted[::2, ::2]])
+    wanted = truth_of(rgb[::EVERY_PX, ::EVERY_PX][is_counted[::EVERY_PX, ::EVERY_PX]])
     np.testing.assert_allclose(found, wanted, rtol=1e-5)
-    assert np.abs(wanted - truth_of(rgb[BOX, BOX][::2, ::2])).max() > 1e-3
+    assert np.abs(wanted - truth_of(rgb[BOX, BOX][::EVERY_PX, ::EVERY_PX])).max() > 1e-3

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 import threading
+import warnings
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -80,7 +81,8 @@ class OpenVinoEngine:
         table = torch.from_numpy(_any_table(shape[-1]))
         example = (torch.zeros(shape, dtype=torch.uint8), table)
         plain = network.eval().to("cpu", memory_format=torch.contiguous_format)  # type: ignore[call-overload]
-        with torch.no_grad():
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that shapes become constants, which is what is wanted
             decoder = TorchScriptPythonDecoder(plain, example_input=example, trace_kwargs={"check_trace": False})
         frontend = FrontEndManager().load_by_framework("pytorch")
         try:

@@ -76,23 +76,27 @@ class WindowMap:
         self._taken = self._judged = 0  # rows of squares
         self._aside: Sums = self._nothing(-(-self._cols // self._window))  # of windows side by side
         self._found: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+        self._waiting: list[tuple[int, NDArray[np.int64], Floats]] = []  # row, squares, means: windows to ask about
 
     def take(self, band: Band) -> None:
         """Adds a band."""
-        end = band.first_row + len(band.values)
-        first = band.first_row
+        # The model is asked once for the whole band, what its patches add and then of its windows: a call is dear.
+        added = self._head.added_by(band.values[band.is_there])
+        end, first, taken = band.first_row + len(band.values), band.first_row, 0
         while first < end:
             after = min((first // self._side + 1) * self._side, end)  # the part of a row of squares that is in the band
-            rows = slice(first - band.first_row, after - band.first_row)
-            self._add(band.values[rows], band.is_there[rows])
+            squares = np.nonzero(band.is_there[first - band.first_row : after - band.first_row])[1] // self._side
+            self._add(squares, added[taken : taken + len(squares)])
             if after % self._side == 0 or after == self._shape[0]:
                 self._close_row()
-            first = after
+            first, taken = after, taken + len(squares)
+        self._ask()
 
     def finish(self) -> tuple[NDArray[np.uint8], Windows]:
         """After the last band: 255 * P(mixture) of every cell, (rows, cols), and the windows side by side."""
         while self._judged < self._taken:
             self._judge_next()
+        self._ask()
         cells, predicted = ([part[place] for part in self._found] for place in (0, 1))
         windows = Windows(
             np.concatenate([np.zeros((0, 2), np.int64), *cells]),
@@ -105,14 +109,12 @@ class WindowMap:
     def _nothing(self, squares: int) -> Sums:
         return np.zeros((squares, self._head.width + 1))
 
-    def _add(self, values: Floats, is_there: NDArray[np.bool_]) -> None:
-        """Adds rows of cells to the row of squares that they are part of."""
-        squares = np.nonzero(is_there)[1] // self._side
+    def _add(self, squares: NDArray[np.int64], added: Floats) -> None:
+        """Adds what patches add to the squares of the row that is being filled."""
         if len(squares):
             order = np.argsort(squares, kind="stable")
             places, starts, counts = np.unique(squares[order], return_index=True, return_counts=True)
-            added = self._head.added_by(values[is_there])[order]
-            self._row[places, :-1] += np.add.reduceat(added, starts, axis=0)
+            self._row[places, :-1] += np.add.reduceat(added[order], starts, axis=0)
             self._row[places, -1] += counts
 
     def _close_row(self) -> None:
@@ -130,10 +132,9 @@ class WindowMap:
     def _judge_aside(self) -> None:
         places = np.flatnonzero(self._aside[:, -1] >= self._enough)
         if len(places):
-            predicted = self._head.predicted(self._probabilities(self._aside[places]))
             row = (self._taken - 1) // self._window
             cells = np.column_stack([np.full(len(places), row), places]) * (self._window * self._side)
-            self._found.append((cells, predicted))
+            self._found.append((cells, self._head.predicted(self._head.probabilities(_means(self._aside[places])))))
         self._aside = self._nothing(len(self._aside))
 
     def _judge_next(self) -> None:
@@ -143,16 +144,26 @@ class WindowMap:
         around = list(self._last)[max(0, number - self._above - first) : number + self._below + 1 - first]
         has_tissue = self._last[number - first].has_tissue
         if has_tissue.any():
-            total: Sums = np.sum([row.boxes for row in around if row.boxes is not None], axis=0)
+            total = self._nothing(self._cols)
+            for row in around:
+                if row.boxes is not None:
+                    total += row.boxes
             places = np.flatnonzero(has_tissue & (total[:, -1] >= self._enough))
             if len(places):
-                mixture = self._head.mixture(self._probabilities(total[places]))
-                self._mixture[number, places] = np.rint(255 * np.clip(mixture, 0, 1)).astype(np.uint8)
+                self._waiting.append((number, places, _means(total[places])))
         for _ in range(self._judged - self._above - first):  # too far above what comes next
             self._last.popleft()
 
-    def _probabilities(self, sums: Sums) -> Floats:
-        return self._head.probabilities((sums[:, :-1] / sums[:, -1:]).astype(np.float32))
+    def _ask(self) -> None:
+        """What the model says of the windows that wait."""
+        if self._waiting:
+            means = np.concatenate([part for _, _, part in self._waiting])
+            mixture = np.rint(255 * np.clip(self._head.mixture(self._head.probabilities(means)), 0, 1)).astype(np.uint8)
+            first = 0
+            for number, places, _ in self._waiting:
+                self._mixture[number, places] = mixture[first : first + len(places)]
+                first += len(places)
+            self._waiting.clear()
 
 
 class _Row(NamedTuple):
@@ -160,6 +171,10 @@ class _Row(NamedTuple):
 
     has_tissue: NDArray[np.bool_]
     boxes: Sums | None
+
+
+def _means(sums: Sums) -> Floats:
+    return np.asarray(sums[:, :-1] / sums[:, -1:], np.float32)
 
 
 def _box_sums(sums: Sums, before: int, after: int) -> Sums:

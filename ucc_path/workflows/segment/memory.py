@@ -7,6 +7,7 @@ are counted at their largest here.
 
 from __future__ import annotations
 
+import ctypes
 import re
 import resource
 from collections.abc import Iterator
@@ -104,6 +105,12 @@ def in_words(name: str) -> Iterator[None]:
         raise TooLargeError(
             f"{name} needs more memory than its process may take; give more --max-memory, or fewer --workers"
         ) from err
+
+
+def give_back() -> None:
+    """Gives freed memory back to the system, which the C library otherwise keeps; only glibc can."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def forget_peak() -> None:

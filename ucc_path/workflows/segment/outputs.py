@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ucc_path.ahead import in_order
 from ucc_path.formats import label_tiff, png, qupath_geojson, review_csv
 from ucc_path.formats.segmentation_json import ENDINGS
 from ucc_path.mask.polygons import regions
@@ -28,70 +30,83 @@ def write_all(
 ) -> dict[str, Any]:
     """Writes all files of a slide but its record, which it returns."""
     path = {what: work / f"{job.name}{ending}" for what, ending in ENDINGS.items()}
-    classes = loaded.model.card.classes
-    colours = class_colours(classes)
-    counts = np.bincount(mask.labels.ravel(), minlength=len(classes) + 1)
-    mm2_per_cell = (float(survey.plan.grid.cell_l0) * slide.mpp / 1000) ** 2
-    areas = [
-        {
-            "label": label,
-            "name": name,
-            "color": list(colour),
-            "patches": int(counts[label]),
-            "area_mm2": round(float(counts[label] * mm2_per_cell), 6),
-        }
-        for label, (name, colour) in enumerate(zip(classes, colours, strict=True), start=1)
-    ]
-    _write_rasters(job, slide, survey, mask, path, colours)
-    cell_l0 = int(survey.plan.grid.cell_l0)
-    found = qupath_geojson.write(
-        path["polygons"],
-        regions(mask.labels, mask.sure, cell_l0=cell_l0),
-        classes,
-        colours,
-        mm2_per_cell=mm2_per_cell,
-    )
-    windows = None
-    if mask.windows is not None:
-        to_review = disagreements(mask.windows, mask.labels, job.segmentation.min_class_share)
-        review_csv.write(path["review"], review_csv.rows_of(to_review, cell_l0))
-        windows = {"judged": len(mask.windows.cells), "to_review": len(to_review.cells)}
-    _write_picture(path["picture"], survey, mask, slide, areas)
+    classes, cell_l0 = loaded.model.card.classes, int(survey.plan.grid.cell_l0)
+    mm2_per_cell = (cell_l0 * slide.mpp / 1000) ** 2
+    areas = _areas(mask.labels, classes, mm2_per_cell)
+    colours: list[Colour] = [found["color"] for found in areas]
+    found: dict[str, Any] = {"classes": areas, "windows": None}
+
+    def write_polygons() -> None:
+        every = regions(mask.labels, mask.sure, cell_l0=cell_l0)
+        found["regions"] = qupath_geojson.write(path["polygons"], every, classes, colours, mm2_per_cell=mm2_per_cell)
+
+    def write_review() -> None:
+        if mask.windows is not None:
+            to_review = disagreements(mask.windows, mask.labels, job.segmentation.min_class_share)
+            review_csv.write(path["review"], review_csv.rows_of(to_review, cell_l0))
+            found["windows"] = {"judged": len(mask.windows.cells), "to_review": len(to_review.cells)}
+
+    pictures: list[Callable[[], None]] = [lambda: _write_picture(path["picture"], survey, mask, slide, areas)]
+    writes = [write_polygons, *pictures, *_rasters(job, slide, cell_l0, mask, path, colours), write_review]
+    for _ in in_order(lambda write: write(), writes, job.model.threads):
+        pass
     return _record(job, loaded, slide, survey, mask) | {
-        "classes": areas,
-        "regions": found,
-        "windows": windows,
+        **found,
         "files": {file.name: file.stat().st_size for file in sorted(work.iterdir())},
         "versions": versions(),
     }
 
 
-def _write_rasters(
-    job: SlideJob, slide: Slide, survey: Survey, mask: SlideMask, path: dict[str, Path], colours: list[Colour]
-) -> None:
-    cell_l0, size_l0 = int(survey.plan.grid.cell_l0), (int(slide.size_l0.width), int(slide.size_l0.height))
+def _areas(labels: NDArray[np.uint8], classes: Sequence[str], mm2_per_cell: float) -> list[dict[str, Any]]:
+    counts = np.bincount(labels.ravel(), minlength=len(classes) + 1)
+    return [
+        {
+            "label": label,
+            "name": name,
+            "color": colour,
+            "patches": int(counts[label]),
+            "area_mm2": round(float(counts[label] * mm2_per_cell), 6),
+        }
+        for label, (name, colour) in enumerate(zip(classes, class_colours(classes), strict=True), start=1)
+    ]
+
+
+def _rasters(
+    job: SlideJob, slide: Slide, cell_l0: int, mask: SlideMask, path: dict[str, Path], colours: list[Colour]
+) -> list[Callable[[], None]]:
+    """What writes each TIFF; they do not depend on each other."""
+    size_l0 = (int(slide.size_l0.width), int(slide.size_l0.height))
     pixel_l0 = 1 if job.full_size else cell_l0
     how: dict[str, Any] = {"mpp": pixel_l0 * slide.mpp, "enlarge": cell_l0 // pixel_l0}
     if job.full_size:
         how["size_px"] = size_l0
-    highest = len(colours)
-    label_tiff.write(path["labels"], mask.labels, highest=highest, **how)
-    label_tiff.write(path["overlay"], np.array([_WHITE, *colours], np.uint8)[mask.labels], **how)
-    uncertainty = np.where(mask.labels > 0, _SUREST - mask.sure, 0).astype(np.uint8)
-    label_tiff.write(path["uncertainty"], uncertainty, highest=_SUREST, **how)
+    highest, write = len(colours), label_tiff.write
+    asap_l0 = 1 if job.full_size else asap_pixel_l0(size_l0, cell_l0)
+    for_asap: dict[str, Any] = {
+        "mpp": asap_l0 * slide.mpp,
+        "enlarge": cell_l0 // asap_l0,
+        "size_px": (size_l0[0] // asap_l0, size_l0[1] // asap_l0),
+    }
+
+    def write_overlay() -> None:
+        write(path["overlay"], np.array([_WHITE, *colours], np.uint8)[mask.labels], **how)
+
+    def write_uncertainty() -> None:
+        uncertainty = np.where(mask.labels > 0, _SUREST - mask.sure, 0).astype(np.uint8)
+        write(path["uncertainty"], uncertainty, highest=_SUREST, **how)
+
+    writes: list[Callable[[], None]] = [
+        lambda: write(path["labels"], mask.labels, highest=highest, **how),
+        lambda: write(path["likelihood"], mask.labels, highest=highest, **for_asap),
+        write_overlay,
+        write_uncertainty,
+    ]
     if mask.mixture is not None:
-        label_tiff.write(path["mixture"], mask.mixture, highest=_SUREST, **how)
+        mixture = mask.mixture
+        writes.append(lambda: write(path["mixture"], mixture, highest=_SUREST, **how))
     if job.full_size:
-        label_tiff.write(path["ome"], mask.labels, highest=highest, as_ome=True, **how)
-    pixel_l0 = 1 if job.full_size else asap_pixel_l0(size_l0, cell_l0)
-    label_tiff.write(
-        path["likelihood"],
-        mask.labels,
-        highest=highest,
-        mpp=pixel_l0 * slide.mpp,
-        enlarge=cell_l0 // pixel_l0,
-        size_px=(size_l0[0] // pixel_l0, size_l0[1] // pixel_l0),
-    )
+        writes.append(lambda: write(path["ome"], mask.labels, highest=highest, as_ome=True, **how))
+    return writes
 
 
 def asap_pixel_l0(size_l0: tuple[int, int], cell_l0: int) -> int:
@@ -118,7 +133,7 @@ def _write_picture(path: Path, survey: Survey, mask: SlideMask, slide: Slide, ar
     labels = framed[cell_rows[:, None], cell_cols]
     entries = [(f"{found['name']} {found['area_mm2']:.4g} mm2", found["color"]) for found in areas]
     picture = draw_mask(survey.thumbnail, labels, [found["color"] for found in areas])
-    png.write(path, with_legend(picture, [(text, tuple(colour)) for text, colour in entries]))
+    png.write(path, with_legend(picture, entries))
 
 
 def _cells_under(pixels: int, side_l0: float, cell_l0: float, cells: int) -> NDArray[np.int64]:

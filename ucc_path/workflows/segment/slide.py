@@ -81,6 +81,7 @@ def segment(job: SlideJob) -> dict[str, Any]:
             memory.limit_this_process(job.bytes_each)
         with Slide(job.slide, job.slide_mpp) as slide, explaining(job.output):
             survey = _survey(job, loaded, slide)
+            memory.give_back()  # to find tissue takes more than all that follows
             last = segmentation_json.path_of(job.output, job.name).name
             names = [f"{job.name}{ending}" for ending in ENDINGS.values()]
             with replacing_together(job.output, job.name, last=last, stale=names) as work:
