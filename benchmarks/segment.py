@@ -4,6 +4,7 @@
 
 (a) end to end: a slide from opening its file to its last result, in a process that has the model loaded, and that part
     of it in which patches are read, computed and decided;
+    And the same for several slides side by side, a process each, as a cohort is worked on;
 (b) the bare model on patches in memory, with the same engine and threads;
 (c) decoding alone of the stored JPEG tiles that hold the slide's patches, with as many threads;
 (d) a plain loop: OpenSlide reads squares of 512 px, which are cut and given to PyTorch, one thread.
@@ -19,7 +20,6 @@ import argparse
 import statistics
 import tempfile
 import time
-from collections import OrderedDict
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,6 +31,8 @@ from numpy.typing import NDArray
 
 from ucc_path.ahead import in_order
 from ucc_path.clusters import nearest
+from ucc_path.engine.local import Workers
+from ucc_path.errors import UccPathError
 from ucc_path.features import features_of
 from ucc_path.features.cells import CellPlan, blocks, tissue_cells
 from ucc_path.features.reading import PatchReader
@@ -44,7 +46,7 @@ from ucc_path.slide import Slide, jpeg_tiff
 from ucc_path.synthetic import make_slide
 from ucc_path.tissue import tissue_of
 from ucc_path.workflows.segment import slide as slide_work
-from ucc_path.workflows.segment.jobs import ModelSpec, SlideJob
+from ucc_path.workflows.segment.jobs import ModelSpec, SlideJob, segment_slide
 from ucc_path.workflows.segment.loading import Loaded, load
 
 READ_PX = 512
@@ -89,6 +91,16 @@ class Bench:
 
     def end_to_end(self) -> float:
         return self.patches / float(slide_work.segment(self.job)["seconds"])
+
+    def cohort(self, workers: Workers) -> float:
+        """As many slides as there are threads, twice over, each in a process with one thread."""
+        alone = replace(self.job, model=replace(self.job.model, threads=1))
+        jobs = [replace(alone, name=f"slide_{number}") for number in range(2 * self.threads)]
+        began = time.perf_counter()
+        for _, result in workers.run(segment_slide, jobs):
+            if isinstance(result, UccPathError):
+                raise SystemExit(str(result))
+        return len(jobs) * self.patches / (time.perf_counter() - began)
 
     def bare_model(self) -> float:
         size, side = self.loaded.batch_size, self.plan.patch_px
@@ -176,24 +188,33 @@ def main() -> None:
         folder = Path(scratch)
         slide = arguments.slide or _made(folder / "made.tif", arguments.side_px)
         bench = Bench(slide, _model(arguments, folder), folder, arguments)
-        rates: OrderedDict[str, list[float]] = OrderedDict()
-        for _ in range(arguments.rounds):
-            rates.setdefault("(a) end to end", []).append(bench.end_to_end())
-            rates.setdefault("    reading, computing, deciding", []).append(bench.patches / bench.judging_s)
-            rates.setdefault("(b) bare model", []).append(bench.bare_model())
-            decoding = bench.decoding()
-            if decoding is not None:
-                rates.setdefault("(c) decoding alone", []).append(decoding)
-            rates.setdefault("(d) plain loop, one thread", []).append(bench.plain_loop())
+        with Workers(arguments.threads) as workers:
+            bench.cohort(workers)  # so that every process has its model
+            rates = _rates(bench, workers, arguments.rounds)
         print(
             f"{slide.name}: {bench.patches} patches, {bench.loaded.engine.name}, {arguments.threads} threads, "
             f"preset {arguments.preset if not arguments.model else arguments.model}, median of {arguments.rounds}"
         )
-        whole = rates["(a) end to end"]
+        limits = [values for name, values in rates.items() if name.startswith(("(b)", "(c)"))]
+        slower = [min(both) for both in zip(*limits, strict=True)]
         for name, values in rates.items():
-            ratio = statistics.median(a / other for a, other in zip(whole, values, strict=True))
-            print(f"{name:34}{statistics.median(values):10.0f} patches/s   end to end is {ratio:.2f} of it")
+            ratio = statistics.median(value / limit for value, limit in zip(values, slower, strict=True))
+            print(f"{name:34}{statistics.median(values):10.0f} patches/s   {ratio:7.2f} of the slower of (b) and (c)")
         print(f"labels that agree with plain PyTorch: {bench.agreement():.4%}")
+
+
+def _rates(bench: Bench, workers: Workers, rounds: int) -> dict[str, list[float]]:
+    rates: dict[str, list[float]] = {}
+    for _ in range(rounds):
+        rates.setdefault("(a) end to end, one slide", []).append(bench.end_to_end())
+        rates.setdefault("    its patches alone", []).append(bench.patches / bench.judging_s)
+        rates.setdefault("    end to end, a cohort", []).append(bench.cohort(workers))
+        rates.setdefault("(b) bare model", []).append(bench.bare_model())
+        decoding = bench.decoding()
+        if decoding is not None:
+            rates.setdefault("(c) decoding alone", []).append(decoding)
+        rates.setdefault("(d) plain loop, one thread", []).append(bench.plain_loop())
+    return rates
 
 
 def _arguments() -> argparse.Namespace:

@@ -90,7 +90,9 @@ class OpenVinoEngine:
         except (GeneralFailure, NotImplementedFailure, OpConversionFailure, OpValidationFailure) as err:
             raise RuntimeError(f"it cannot convert this network: {err}") from err  # theirs are plain Exceptions
         graph.reshape({graph.inputs[0]: list(shape), graph.inputs[1]: [len(table)]})
-        how = {"INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": threads, "INFERENCE_PRECISION_HINT": "f32"}
+        how: dict[str, Any] = {"INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": threads}
+        how["INFERENCE_PRECISION_HINT"] = "f32"
+        how["ENABLE_CPU_PINNING"] = False  # or several processes would all take the first cores
         self._compiled = openvino.Core().compile_model(graph, "CPU", how)
         self._of_thread = threading.local()
 
