@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import resource
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -31,10 +32,12 @@ PLENTY = 10**12
 
 
 @pytest.fixture(autouse=True)
-def threads_as_before() -> Iterator[None]:
-    threads = torch.get_num_threads()
+def process_as_before() -> Iterator[None]:
+    """What a worker sets for itself is taken back: these tests run in the process of all others."""
+    threads, limit = torch.get_num_threads(), resource.getrlimit(resource.RLIMIT_DATA)
     yield
     torch.set_num_threads(threads)
+    resource.setrlimit(resource.RLIMIT_DATA, limit)
 
 
 @pytest.fixture
