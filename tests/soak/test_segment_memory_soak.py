@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ucc_path.formats import pyramid_tiff, segmentation_json
 
 TILE = 512
-MOST_MB = 1200  # the least that segment accepts
+MOST_MB = 1500  # for a slide of 102,400 px; for smaller ones segment accepts 1200
 
 
 def tiles(side: int) -> Iterator[NDArray[np.uint8]]:

@@ -18,7 +18,7 @@ from ucc_path.report.overlay import Colour, class_colours, draw_mask, with_legen
 from ucc_path.slide import Slide
 from ucc_path.workflows.segment.jobs import SlideJob
 from ucc_path.workflows.segment.loading import Loaded
-from ucc_path.workflows.segment.slide import SlideMask, Survey
+from ucc_path.workflows.segment.values import SlideMask, Survey
 from ucc_path.workflows.versions import versions
 
 _WHITE: Colour = (255, 255, 255)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from ucc_path.coverage import Coverage
 from ucc_path.engine.local import say
 from ucc_path.errors import SlideError
 from ucc_path.features.cells import CellPlan, blocks, tissue_cells
@@ -27,16 +25,18 @@ from ucc_path.formats.segmentation_json import ENDINGS
 from ucc_path.geometry import Cell, Grid, scale_between
 from ucc_path.mask.cleaning import clean
 from ucc_path.mask.deciding import decide
-from ucc_path.mask.windows import WindowMap, Windows
+from ucc_path.mask.windows import WindowMap
 from ucc_path.slide import Slide
 from ucc_path.slide.damage import Surviving, read_surviving
-from ucc_path.slide.reader import COARSER_TOLERANCE
+from ucc_path.slide.reader import COARSER_TOLERANCE, MAX_THUMBNAIL_PX
 from ucc_path.stain import Change
 from ucc_path.tissue import require_tissue, tissue_of
 from ucc_path.workflows.segment import memory
 from ucc_path.workflows.segment.jobs import SlideJob
 from ucc_path.workflows.segment.loading import Loaded, load
+from ucc_path.workflows.segment.outputs import write_all
 from ucc_path.workflows.segment.refitting import refitted, require_few
+from ucc_path.workflows.segment.values import SlideMask, Survey
 
 PICTURE_PX = 1600  # the longer side of the thumbnail that is drawn on
 MOST_LOST_SHARE = 0.1  # of the patches; of a slide more damaged than that the rest is not to be trusted
@@ -44,35 +44,8 @@ _SOME_LOST = 500  # patches: less is a few stored tiles, of however small a slid
 _SAY_EVERY_S = 0.3
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Survey:
-    """What is known of a slide before its patches are computed."""
-
-    plan: CellPlan
-    tissue: Coverage
-    is_tissue: NDArray[np.bool_]  # (rows, cols) of cells
-    thumbnail: NDArray[np.uint8]  # small
-
-    @property
-    def patches(self) -> int:
-        return int(np.count_nonzero(self.is_tissue))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SlideMask:
-    """What is known afterwards."""
-
-    labels: NDArray[np.uint8]  # (rows, cols), 0 background
-    sure: NDArray[np.uint8]  # 255 sure, 0 on the boundary between classes
-    mixture: NDArray[np.uint8] | None  # 255 * P(mixture); None where the model does not count
-    windows: Windows | None
-    lost: int  # patches that could not be read
-
-
 def segment(job: SlideJob) -> dict[str, Any]:
     """Segments one slide and writes all its files; the record of it, which is written last."""
-    from ucc_path.workflows.segment.outputs import write_all
-
     began_s = time.perf_counter()
     memory.forget_peak()
     with memory.in_words(str(job.slide)):
@@ -134,7 +107,7 @@ def _thumbnail(job: SlideJob, slide: Slide, grid: Grid) -> NDArray[np.uint8]:
     try:
         return slide.thumbnail(job.tissue.mpp)
     except SlideError:
-        if job.is_strict:
+        if job.is_strict or grid.cols * grid.rows > MAX_THUMBNAIL_PX:
             raise
         return read_surviving(slide, (0, 0), (grid.cols, grid.rows), grid.cell_l0 * slide.mpp).rgb
 
