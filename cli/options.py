@@ -11,7 +11,9 @@ import click
 
 from ucc_path.ahead import usable_cores
 from ucc_path.formats import settings_toml
-from ucc_path.settings import PRESETS, TABLES, within_bounds
+from ucc_path.settings import PRESETS, TABLES, UNANNOTATED, AnnotationSettings, within_bounds
+
+MAX_MASK_VALUES = 2**16  # that a mask of 16 bits can have
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -31,6 +33,35 @@ workers = click.option(
     default=usable_cores,
     help="Processes at work at once; the result does not depend on it.  [default: the cores of this machine]",
 )
+
+
+unannotated = click.option(
+    "--unannotated",
+    type=click.Choice(UNANNOTATED),
+    default=UNANNOTATED[0],
+    show_default=True,
+    help="What a slide without an annotation means.",
+)
+_tumour_group = click.option(
+    "--tumour-group", multiple=True, metavar="NAME", help="A further group or class that outlines tumour."
+)
+_exclude_group = click.option(
+    "--exclude-group", multiple=True, metavar="NAME", help="A further group or class cut out of the tumour."
+)
+_mask_tumour_values = click.option(
+    "--mask-tumour-values", metavar="N,N-N", help="Values that are tumour in a mask image that has several."
+)
+_camelyon_rules = click.option(
+    "--camelyon-rules/--no-camelyon-rules",
+    default=True,
+    show_default=True,
+    help="Whether the known problem slides of CAMELYON16 get their rule.",
+)
+
+
+def annotation(command: F) -> F:
+    """What annotations mean: --tumour-group, --exclude-group, --mask-tumour-values, --camelyon-rules."""
+    return _tumour_group(_exclude_group(_mask_tumour_values(_camelyon_rules(command))))
 
 
 def talk(command: F) -> F:
@@ -56,3 +87,40 @@ def merged(table: str, file: Path | None, *, preset: str = "", **flags: Any) -> 
     base = (settings_toml.read(file, bases) if file else {}).get(table, bases.get(table) or TABLES[table]())
     settings = replace(base, **{name: value for name, value in flags.items() if value is not None})
     return within_bounds(settings, f"[{table}]")
+
+
+def annotation_settings(settings: Path | None, given: dict[str, Any]) -> AnnotationSettings:
+    """Takes the options of `annotation`, but for the rules, out of `given`.
+
+    A group named on the command line means what is said there, and only that.
+    """
+    known: AnnotationSettings = merged("annotation", settings)
+    tumour, excluded = given.pop("tumour_group"), given.pop("exclude_group")
+    values = given.pop("mask_tumour_values")
+    return replace(
+        known,
+        tumour_groups=_without(known.tumour_groups, excluded) + tumour,
+        excluded_groups=_without(known.excluded_groups, tumour) + excluded,
+        mask_tumour_values=_numbers(values) if values else known.mask_tumour_values,
+    )
+
+
+def _without(names: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name for name in names if name.casefold() not in {other.casefold() for other in others})
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    """`1,3` or `1-23` as numbers."""
+    numbers: list[int] = []
+    try:
+        for part in text.split(","):
+            first, _, last = part.partition("-")
+            low, high = int(first), int(last or first)
+            if not 0 <= high - low < MAX_MASK_VALUES:
+                raise ValueError
+            numbers += range(low, high + 1)
+    except ValueError:
+        raise click.BadParameter(
+            f"{text!r} is not a list like 1,2 or 1-23", param_hint="--mask-tumour-values"
+        ) from None
+    return tuple(numbers)

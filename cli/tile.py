@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
-from ucc_path.settings import DEFAULT_SPLIT, UNANNOTATED, AnnotationSettings, TilingSettings
+from ucc_path.settings import DEFAULT_SPLIT, TilingSettings
 
 from . import options
 from .main import EXIT_SOME_FAILED
-
-MAX_MASK_VALUES = 2**16  # that a mask of 16 bits can have
 
 _USUAL = TilingSettings()
 _HELP = f"""Crop labelled tiles from slides into a data set.
@@ -57,13 +54,7 @@ class _Mpp(click.ParamType):  # type: ignore[type-arg]
     help="File or folder of annotations, matched by name: S.xml (ASAP), S.geojson[.gz] (QuPath), S_mask.png or "
     "S_mask.tif for a slide S.  [default: beside the slide]",
 )
-@click.option(
-    "--unannotated",
-    type=click.Choice(UNANNOTATED),
-    default=UNANNOTATED[0],
-    show_default=True,
-    help="What a slide without an annotation means.",
-)
+@options.unannotated
 @options.setting(TilingSettings, "tile_px")
 @options.setting(TilingSettings, "mpp", type=_Mpp())
 @click.option("--slide-mpp", type=float, help="Scale of the slides in um/px, where they do not record it or are wrong.")
@@ -85,15 +76,7 @@ class _Mpp(click.ParamType):  # type: ignore[type-arg]
 @options.setting(TilingSettings, "max_overlap")
 @options.setting(TilingSettings, "seed")
 @click.option("--unlabelled", is_flag=True, help="Tiles of tissue without labels; needs no annotations.")
-@click.option("--tumour-group", multiple=True, metavar="NAME", help="A further group or class that outlines tumour.")
-@click.option("--exclude-group", multiple=True, metavar="NAME", help="A further group or class cut out of the tumour.")
-@click.option("--mask-tumour-values", metavar="N,N-N", help="Values that are tumour in a mask image that has several.")
-@click.option(
-    "--camelyon-rules/--no-camelyon-rules",
-    default=True,
-    show_default=True,
-    help="Whether the known problem slides of CAMELYON16 get their rule.",
-)
+@options.annotation
 @click.option(
     "--preview",
     type=click.Path(path_type=Path),
@@ -125,7 +108,7 @@ def tile(
         slides=expand(slides),
         output=output,
         totals=parse_totals(totals) if totals else None,
-        annotation=_annotation_settings(settings, given),
+        annotation=options.annotation_settings(settings, given),
         tiling=options.merged("tiling", settings, **tiling),
         tissue=options.merged("tissue", settings),
         **given,
@@ -137,37 +120,3 @@ def tile(
     if report.failures:
         click.echo(f"{len(report.failures)} of {len(request.slides)} slides failed, named above.", err=True)
         raise click.exceptions.Exit(EXIT_SOME_FAILED)
-
-
-def _annotation_settings(settings: Path | None, given: dict[str, Any]) -> AnnotationSettings:
-    """Takes its options out of `given`. A group named on the command line means what is said there, and only that."""
-    known: AnnotationSettings = options.merged("annotation", settings)
-    tumour, excluded = given.pop("tumour_group"), given.pop("exclude_group")
-    values = given.pop("mask_tumour_values")
-    return replace(
-        known,
-        tumour_groups=_without(known.tumour_groups, excluded) + tumour,
-        excluded_groups=_without(known.excluded_groups, tumour) + excluded,
-        mask_tumour_values=_numbers(values) if values else known.mask_tumour_values,
-    )
-
-
-def _without(names: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(name for name in names if name.casefold() not in {other.casefold() for other in others})
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    """`1,3` or `1-23` as numbers."""
-    numbers: list[int] = []
-    try:
-        for part in text.split(","):
-            first, _, last = part.partition("-")
-            low, high = int(first), int(last or first)
-            if not 0 <= high - low < MAX_MASK_VALUES:
-                raise ValueError
-            numbers += range(low, high + 1)
-    except ValueError:
-        raise click.BadParameter(
-            f"{text!r} is not a list like 1,2 or 1-23", param_hint="--mask-tumour-values"
-        ) from None
-    return tuple(numbers)

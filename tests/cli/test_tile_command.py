@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from conftest import PROGRAM, box
 from PIL import Image
-from ucc_path_cli.tile import _numbers
+from ucc_path_cli.options import _numbers
 
 from ucc_path.formats import tiles_csv
 

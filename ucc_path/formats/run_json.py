@@ -4,7 +4,8 @@
     version           1
     model             ucc, unet, supervised or autoencoder
     settings          {model, training, tissue}: everything in force that the weights depend on
-    data              {path, tiles, fingerprint}: the data set, its tiles by split and label, and a hash of its tables
+    data              {path, tiles, slides, fingerprint}: the data set, its tiles by split and label, its slides by
+                      split, and a hash of its tables
     device            where it was trained, such as cpu or cuda:0
     processes         how many worked together
     parameters        how many numbers the network has

@@ -18,14 +18,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import imagecodecs
 import numpy as np
 from numpy.typing import NDArray
 
 from ucc_path.ahead import in_order, usable_cores
 from ucc_path.bags import TileSet, cell_px, pixels_of_cells, tissue_cells
 from ucc_path.errors import DatasetError
-from ucc_path.formats import png, tiles_csv
+from ucc_path.formats import tile_png
 from ucc_path.formats.atomic import PARTIAL, explaining, replacing
 from ucc_path.formats.tiles_csv import TileRow
 from ucc_path.settings import TissueSettings
@@ -80,12 +79,12 @@ def write(
         del arrays["masks"]
 
     def unpacked(row: TileRow) -> dict[str, Array]:
-        image = _decoded(tiles_csv.image_path(dataset, row), (side, side, 3), "an RGB picture")
+        image = tile_png.read_image(dataset, row)
         is_tissue = tissue_cells(image, mpp, patch_px, tissue)
         levels = count_levels(pixels_of_cells(image, is_tissue, cell_px(patch_px)))
         found: dict[str, Array] = {"images": image, "tissue": is_tissue, "levels": levels}
         if with_masks:
-            found["masks"] = _decoded(tiles_csv.mask_path(dataset, row), (side, side), "a grey mask") != 0
+            found["masks"] = tile_png.read_mask(dataset, row)
         return found
 
     with ExitStack() as stack:
@@ -151,26 +150,3 @@ def _mapped(path: Path) -> Array:
             f"remove {path.parent} and run the command again"
         ) from err
     return array
-
-
-def _decoded(path: Path, shape: tuple[int, ...], wanted: str) -> NDArray[np.uint8]:
-    """The pixels of a PNG that must be of this shape; one of another shape is refused before it takes memory."""
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError as err:
-        raise DatasetError(f"{path} is missing; make the data set anew with ucc-path tile") from err
-    except OSError as err:
-        raise DatasetError(f"{path} cannot be read ({err.strerror}); check the file and the disk") from err
-    if not data.startswith(png.SIGNATURE):
-        raise DatasetError(f"{path} is not a PNG; make the data set anew with ucc-path tile")
-    pixels = np.empty(shape, np.uint8)
-    try:
-        imagecodecs.png_decode(data, out=pixels)
-    except ValueError as err:
-        raise DatasetError(
-            f"{path} is not {wanted} of {shape[1]} x {shape[0]} px, 8 bits a channel; "
-            "make the data set anew with ucc-path tile"
-        ) from err
-    except imagecodecs.PngError as err:
-        raise DatasetError(f"{path} is damaged ({err}); make the data set anew with ucc-path tile") from err
-    return pixels

@@ -24,6 +24,9 @@ LOSSES: Mapping[str, LossesOf] = {
     "autoencoder": reconstruction_losses,
 }
 LEARNS_FROM_MASKS = ("unet", "supervised")
+TEACHERS = {"ucc": "unique class counts", "kind": "kinds of tiles", "mask": "masks", "none": "pictures alone"}
+"""What a model learns from, in words, by its supervision."""
+
 CLUSTERED = ("ucc", "autoencoder")
 """Models whose classes are clusters of their features."""
 

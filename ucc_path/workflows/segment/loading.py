@@ -5,13 +5,10 @@ Loaded once in a process, however many slides it works on.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
 from ucc_path.errors import ModelError, SettingsError
@@ -22,20 +19,17 @@ from ucc_path.features.levels import FromLevels
 from ucc_path.features.reading import PatchReader, PictureReader, PictureShape
 from ucc_path.formats import model_safetensors
 from ucc_path.geometry import Cell
-from ucc_path.mask.deciding import ByCentroids, ByHead, ByProbability, Decision
+from ucc_path.mask.deciding import Decision
 from ucc_path.model import UCC, Unet
 from ucc_path.model.devices import choose_device
-from ucc_path.model.recipes import CLUSTERED, TrainedModel, assemble
+from ucc_path.model.recipes import TrainedModel, assemble
 from ucc_path.model.unet import CellShares
-from ucc_path.settings import ASSIGNMENTS, SegmentationSettings
 from ucc_path.slide import Slide
 from ucc_path.slide.damage import Surviving
+from ucc_path.workflows.assignment import HEAD, assignment_of, decision_of
 from ucc_path.workflows.segment.jobs import ModelSpec
 
 UNET_MARGIN_PX = 64  # more than a Unet looks around a pixel
-CENTROIDS, HEAD, PROBABILITY = *ASSIGNMENTS, "probability"
-"""What can say the class of a patch."""
-
 _CHANNELS = 3  # of a slide
 
 
@@ -68,11 +62,8 @@ class Loaded:
 
     def decision(self, plan: CellPlan, neighbours: int) -> Decision:
         """How cells get their classes."""
-        if self.assign == HEAD and self.head is not None:
-            return ByHead(self.head, neighbours, plan.cells_a_patch)
-        if self.model.centroids is not None:
-            return ByCentroids(self.model.centroids.numpy())
-        return ByProbability(_tumour_or_not if self.pictures else _by_last_layer(self.model.network))
+        head = self.head if self.assign == HEAD else None
+        return decision_of(self.model, head, neighbours=neighbours, cells_a_patch=plan.cells_a_patch)
 
 
 @lru_cache(maxsize=1)
@@ -93,7 +84,7 @@ def load(spec: ModelSpec) -> Loaded:
     device = choose_device(spec.device)
     model = assemble(card, tensors, device)
     head = CountHead(model.network, card.labels, settings.features) if isinstance(model.network, UCC) else None
-    assign = _assignment(model, head, wishes)
+    assign = assignment_of(model, head, wishes)
     if wishes.refit != "none" and model.centroids is None:
         raise SettingsError(
             f"--refit is for models with clusters, and {spec.path} is a model {card.model}; leave it out"
@@ -117,36 +108,3 @@ def load(spec: ModelSpec) -> Loaded:
         threads=spec.threads,
     )
     return Loaded(model, engine, remark, device, batch_size, stride_px, pictures, head, assign)
-
-
-def _assignment(model: TrainedModel, head: CountHead | None, wishes: SegmentationSettings) -> str:
-    """What says the class of a patch."""
-    if model.card.model not in CLUSTERED:
-        if wishes.assign != "model":
-            raise SettingsError(f"--assign has no meaning for a model {model.card.model}; leave it out")
-        return PROBABILITY
-    assign = model.card.assign if wishes.assign == "model" else wishes.assign
-    if assign == HEAD and (head is None or not head.tells_classes):
-        raise SettingsError(
-            "--assign head is for models that were taught which class a tile is (train --supervision kind); "
-            "give --assign centroids"
-        )
-    if assign == HEAD and wishes.refit != "none":
-        raise SettingsError("--refit makes clusters anew, which --assign head does not look at; give one of them")
-    return assign
-
-
-def _tumour_or_not(shares: NDArray[np.float32]) -> NDArray[np.float32]:
-    return np.concatenate([1 - shares, shares], axis=1)
-
-
-def _by_last_layer(network: nn.Module) -> Callable[[NDArray[np.float32]], NDArray[np.float32]]:
-    """The classes of patches by the layer that a supervised model ends with."""
-    layer = network.get_submodule("head").cpu()
-
-    def probabilities(features: NDArray[np.float32]) -> NDArray[np.float32]:
-        with torch.no_grad():
-            found: NDArray[np.float32] = torch.softmax(layer(torch.from_numpy(features)), dim=1).numpy()
-        return found
-
-    return probabilities

@@ -8,10 +8,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ucc_path.annotation import Annotation, AnnotationSummary, from_polygons
+from ucc_path.annotation import Annotation, AnnotationSummary
 from ucc_path.coverage import Coverage
-from ucc_path.errors import AnnotationError
-from ucc_path.formats import outline_npy, png, read_annotation
+from ucc_path.formats import outline_npy, png
 from ucc_path.formats.atomic import explaining
 from ucc_path.formats.tiles_csv import TileRow, image_path, mask_path
 from ucc_path.geometry import SizeL0, scale_between
@@ -22,9 +21,7 @@ from ucc_path.slide import Slide
 from ucc_path.tiles.labelling import UNLABELLED
 from ucc_path.tiles.sampling import Tile, TilePlane, find_tiles, find_unlabelled
 from ucc_path.tissue import require_tissue, tissue_of
-
-MAX_OUTSIDE_SHARE = 0.5  # with more of its area beyond the slide, an outline does not belong to it
-MIN_OUTSIDE_SHARE = 0.001  # less is not worth telling: outlines are drawn by hand
+from ucc_path.workflows.outlines import read_outline
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +78,9 @@ def survey(job: SurveyJob) -> Survey:
     with Slide(job.slide, job.slide_mpp) as slide:
         tile_mpp = job.tiling.mpp or slide.mpp
         slide.refuse_finer(tile_mpp)
-        annotation, outside_share = _read_outline(job, slide)
+        annotation, outside_share = read_outline(
+            job.annotation, slide=str(job.slide), size_l0=slide.size_l0, settings=job.annotation_settings
+        )
         tissue = tissue_of(slide.thumbnail(job.tissue.mpp), slide.size_l0, slide.mpp, job.tissue)
         tiles: list[Tile] = []
         try:
@@ -130,23 +129,6 @@ def cut(job: CutJob) -> int:
 
 def _mm2_per_px(slide: Slide) -> float:
     return (slide.mpp / 1000) ** 2
-
-
-def _read_outline(job: SurveyJob, slide: Slide) -> tuple[Annotation, float]:
-    """The slide's tumour, and the share of its area that lies beyond the slide."""
-    if job.annotation is None:
-        return from_polygons([]), 0.0
-    annotation = read_annotation(job.annotation, size_l0=slide.size_l0, settings=job.annotation_settings)
-    if annotation.is_empty:
-        return annotation, 0.0
-    inside_l0 = annotation.tumour_share((0, 0), slide.size_l0) * slide.size_l0.width * slide.size_l0.height
-    outside_share = max(0.0, 1 - inside_l0 / annotation.area_l0)
-    if outside_share > MAX_OUTSIDE_SHARE:
-        raise AnnotationError(
-            f"{job.annotation} outlines tumour of which {outside_share:.0%} lies outside {job.slide} "
-            f"({slide.size_l0.width} x {slide.size_l0.height} px); give the annotation of this slide, in level-0 pixels"
-        )
-    return annotation, outside_share if outside_share > MIN_OUTSIDE_SHARE else 0.0
 
 
 def _find_tiles(job: SurveyJob, slide: Slide, tile_mpp: float, tissue: Coverage, annotation: Annotation) -> list[Tile]:

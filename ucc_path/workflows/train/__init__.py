@@ -24,7 +24,7 @@ from ucc_path.formats.metrics_csv import MetricsRow
 from ucc_path.model import UCC
 from ucc_path.model.card import ModelCard
 from ucc_path.model.devices import Ranks, in_words, joined, keep_memory
-from ucc_path.model.recipes import CENTROIDS, CLUSTERED, NETWORK
+from ucc_path.model.recipes import CENTROIDS, CLUSTERED, NETWORK, TEACHERS
 from ucc_path.settings import ASSIGNMENTS
 from ucc_path.tiles.labelling import CLASSES
 from ucc_path.workflows.events import Detail, Event, Notice, Step
@@ -38,8 +38,6 @@ from ucc_path.workflows.train.request import TrainRequest, checked
 from ucc_path.workflows.train.run_folder import LOSS_PICTURE, RESUME, Run, clear, opened
 
 __all__ = ["TrainReport", "TrainRequest", "train"]
-
-_TEACHERS = {"ucc": "unique class counts", "kind": "kinds of tiles", "mask": "masks", "none": "pictures alone"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +200,7 @@ def _finish(job: Job, lesson: Lesson, pace: Pace, record: dict[str, Any]) -> Gen
         assign=assignment.chosen if assignment else ASSIGNMENTS[0],
     )
     model_safetensors.write(folder / model_safetensors.NAME, card, tensors)
-    title = f"{folder.name}: model {request.model}, learnt from {_TEACHERS[request.supervision]}"
+    title = f"{folder.name}: model {request.model}, learnt from {TEACHERS[request.supervision]}"
     png.write(folder / LOSS_PICTURE, loss_picture(rows, learner.best_step, lesson.guess, title))
     last = {"converged": verdict.converged, "classes": classes, "finished": True}
     run_json.write(folder, record | last | {"assign": asdict(assignment) if assignment else None})

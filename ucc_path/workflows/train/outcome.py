@@ -15,7 +15,8 @@ from ucc_path.clusters import Clusters, fit
 from ucc_path.features import features_of
 from ucc_path.formats.metrics_csv import MetricsRow
 from ucc_path.model.preparing import Preparation
-from ucc_path.report.chart import Guide, Mark, Panel, Series, line_chart
+from ucc_path.report.chart import line_chart
+from ucc_path.workflows.curves import loss_panels
 from ucc_path.workflows.train.request import TrainRequest
 
 BAGS_FOR_CLUSTERS = 1600  # with bags of 32, 51,200 patches: more would hardly move the centres
@@ -113,34 +114,4 @@ def entropy_of(shares: NDArray[np.float64]) -> float:
 
 def loss_picture(rows: Sequence[MetricsRow], best_step: int, guess: float, title: str) -> NDArray[np.uint8]:
     """The losses and the accuracy against steps."""
-    steps = [float(row.step) for row in rows]
-
-    def series(*names: tuple[str, str]) -> tuple[Series, ...]:
-        curves = [(label, [getattr(row, column) for row in rows]) for label, column in names]
-        return tuple(
-            Series(label, tuple(steps), tuple(math.nan if value is None else value for value in values))
-            for label, values in curves
-            if any(value is not None for value in values)
-        )
-
-    mark = Mark(float(best_step), f"kept, step {best_step}")
-    has_labels = any(row.train_cross_entropy is not None for row in rows)
-    own = "cross_entropy" if has_labels else "mse"
-    panels = [
-        Panel(
-            "cross-entropy of the labels" if has_labels else "squared error of the patches",
-            "step",
-            series(("train", f"train_{own}"), ("val", f"val_{own}")),
-            mark,
-            (Guide(guess, "a guess"),),
-        )
-    ]
-    if has_labels:
-        panels.append(Panel("accuracy", "step", series(("train", "train_accuracy"), ("val", "val_accuracy")), mark, ()))
-        if any(row.train_mse is not None for row in rows):
-            panels.append(
-                Panel(
-                    "squared error of the patches", "step", series(("train", "train_mse"), ("val", "val_mse")), mark, ()
-                )
-            )
-    return line_chart(panels, title=title)
+    return line_chart(loss_panels(rows, best_step, guess), title=title)

@@ -34,9 +34,10 @@ def first_record(
 ) -> dict[str, Any]:
     """What is known before the first step."""
     tiles = {split: chosen.counts() for split, chosen in rows.items() if chosen.rows}
+    slides = {split: sorted({row.slide for row in chosen.rows}) for split, chosen in rows.items() if chosen.rows}
     return {
         **identity,
-        "data": {"path": str(request.dataset), "tiles": tiles, **identity["data"]},
+        "data": {"path": str(request.dataset), "tiles": tiles, "slides": slides, **identity["data"]},
         "device": device,
         "processes": processes,
         "versions": versions(),

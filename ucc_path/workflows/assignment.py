@@ -1,0 +1,62 @@
+"""What says the class of a patch: cluster centres, the head that tells classes, or the network itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from ucc_path.errors import SettingsError
+from ucc_path.features.heads import CountHead
+from ucc_path.mask.deciding import ByCentroids, ByHead, ByProbability, Decision
+from ucc_path.model import Unet
+from ucc_path.model.recipes import CLUSTERED, TrainedModel
+from ucc_path.settings import ASSIGNMENTS, SegmentationSettings
+
+CENTROIDS, HEAD, PROBABILITY = *ASSIGNMENTS, "probability"
+
+
+def assignment_of(model: TrainedModel, head: CountHead | None, wishes: SegmentationSettings) -> str:
+    """What says the class of a patch."""
+    if model.card.model not in CLUSTERED:
+        if wishes.assign != "model":
+            raise SettingsError(f"--assign has no meaning for a model {model.card.model}; leave it out")
+        return PROBABILITY
+    assign = model.card.assign if wishes.assign == "model" else wishes.assign
+    if assign == HEAD and (head is None or not head.tells_classes):
+        raise SettingsError(
+            "--assign head is for models that were taught which class a tile is (train --supervision kind); "
+            "give --assign centroids"
+        )
+    if assign == HEAD and wishes.refit != "none":
+        raise SettingsError("--refit makes clusters anew, which --assign head does not look at; give one of them")
+    return assign
+
+
+def decision_of(model: TrainedModel, head: CountHead | None, *, neighbours: int, cells_a_patch: int) -> Decision:
+    """How cells get their classes; `head` only where it is to say it."""
+    if head is not None:
+        return ByHead(head, neighbours, cells_a_patch)
+    if model.centroids is not None:
+        return ByCentroids(model.centroids.numpy())
+    is_unet = isinstance(model.network, Unet)
+    return ByProbability(_tumour_or_not if is_unet else _by_last_layer(model.network))
+
+
+def _tumour_or_not(shares: NDArray[np.float32]) -> NDArray[np.float32]:
+    return np.concatenate([1 - shares, shares], axis=1)
+
+
+def _by_last_layer(network: nn.Module) -> Callable[[NDArray[np.float32]], NDArray[np.float32]]:
+    """The classes of patches by the layer that a supervised model ends with."""
+    layer = network.get_submodule("head").cpu()
+
+    def probabilities(features: NDArray[np.float32]) -> NDArray[np.float32]:
+        with torch.no_grad():
+            found: NDArray[np.float32] = torch.softmax(layer(torch.from_numpy(features)), dim=1).numpy()
+        return found
+
+    return probabilities
