@@ -28,6 +28,7 @@ STAGES = (
     "features",
     "clusters",
     "mask",
+    "evaluation",
     "report",
 )
 ABOVE_STAGES = ("formats", "engine", "synthetic", "workflows")

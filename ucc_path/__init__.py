@@ -18,6 +18,7 @@ The map, in the order in which values flow; each room imports only from rooms ab
     features    patches and weights become features, a whole slide as a stream
     clusters    features become clusters, and clusters classes with names
     mask        values on the grid become labels, how sure they are, windows, and polygons
+    evaluation  a mask against the truth: counts, scores, intervals, lesions
     report      pictures and pages, as arrays and strings
     formats     every file read or written, one module per format
     engine      where slides are worked on: processes of this machine

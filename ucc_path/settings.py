@@ -184,6 +184,19 @@ class SegmentationSettings:
     seed: int = _setting(0, "seed of clustering anew")
 
 
+@dataclass(frozen=True, slots=True)
+class EvaluationSettings:
+    """How models are compared with the truth."""
+
+    resamples: int = _setting(2000, "times that images are drawn again, for the intervals", low=100, high=100_000)
+    confidence: float = _setting(0.95, "share of those draws that an interval holds", low=0.5, high=0.999)
+    pictures: int = _setting(3, "pictures of each sort in a report: best, typical, worst", low=0, high=50)
+    kmeans_patches: int = _setting(
+        8192, "train patches whose raw pixels are clustered, as the baseline", low=100, high=100_000
+    )
+    seed: int = _setting(0, "seed of drawing images again and of the baseline's clusters")
+
+
 TABLES: dict[str, type[Any]] = {
     "tiling": TilingSettings,
     "tissue": TissueSettings,
@@ -191,6 +204,7 @@ TABLES: dict[str, type[Any]] = {
     "model": ModelSettings,
     "training": TrainingSettings,
     "segmentation": SegmentationSettings,
+    "evaluation": EvaluationSettings,
 }
 """The name of each stage's table in a settings file."""
 
