@@ -133,7 +133,7 @@ def _draw_panel(panel: Panel, width_px: int, height_px: int) -> Image.Image:
 
 def _frame(panel: Panel, mark: Mark | None, guides: list[Guide], size: tuple[int, int], top: int, font: Font) -> _Frame:
     """The largest box that leaves room for the labels around it."""
-    points = [point for series in panel.series for run in _runs(series) for point in run]
+    points = [point for series in panel.series for run in runs_of(series) for point in run]
     xs = [x for x, _ in points] + ([mark.x] if mark else [])
     ys = [y for _, y in points] + [guide.y for guide in guides]
     line_px = height_of(font)
@@ -230,7 +230,7 @@ def _draw_curve(picture: Image.Image, frame: _Frame, series: Series, colour: Col
     size = (frame.right + 1 + _OVERHANG_PX - corner[0], frame.bottom + 1 + _OVERHANG_PX - corner[1])
     fine = Image.new("L", (size[0] * _FINER, size[1] * _FINER))
     draw = ImageDraw.Draw(fine)
-    for run in _runs(series):
+    for run in runs_of(series):
         # Measured from the middle of a pixel, which is the middle of _FINER fine ones.
         points = [(frame.col(x) - corner[0] + 0.5, frame.row(y) - corner[1] + 0.5) for x, y in run]
         places = [(col * _FINER - 0.5, row * _FINER - 0.5) for col, row in points]
@@ -242,7 +242,7 @@ def _draw_curve(picture: Image.Image, frame: _Frame, series: Series, colour: Col
     picture.paste(colour, corner, fine.resize(size, Image.Resampling.BOX))
 
 
-def _runs(series: Series) -> list[list[tuple[float, float]]]:
+def runs_of(series: Series) -> list[list[tuple[float, float]]]:
     """The points between the gaps; each run has one at least."""
     points = [(float(x), float(y)) for x, y in zip(series.x, series.y, strict=False)]
     grouped = groupby(points, key=lambda point: math.isfinite(point[0]) and math.isfinite(point[1]))
