@@ -20,6 +20,8 @@ COMMANDS = {
     "tile": "Crop labelled tiles from slides and their annotations.",
     "train": "Train a model on a data set's tiles.",
     "segment": "Segment whole slides: masks, overlays and polygons.",
+    "evaluate": "Compare models on tiles whose tumour is known, in a report.",
+    "score": "Compare segmented slides with annotations, in a report.",
     "check-overlay": "Which viewers open a TIFF as a pyramid, and why not.",
 }
 """In the order of use, with the line that `--help` shows; a command's module is imported only when it is called."""

@@ -10,6 +10,8 @@ from typing import TypeVar
 import click
 from tqdm import tqdm
 
+from ucc_path.evaluation.scores import FIGURES
+from ucc_path.evaluation.summary import Table
 from ucc_path.workflows.events import Event, Failure, Notice, Progress, Step
 
 R = TypeVar("R")
@@ -45,6 +47,17 @@ def table(counts: Mapping[str, Mapping[str, int]]) -> str:
     kinds = list(next(iter(counts.values())))
     lines = [f"{'':8}" + "".join(f"{kind:>12}" for kind in kinds)]
     lines += [f"{split:8}" + "".join(f"{row[kind]:>12}" for kind in kinds) for split, row in counts.items()]
+    return "\n".join(lines)
+
+
+def scores_table(table: Table) -> str:
+    """Each model's mean over images and its balanced accuracy on tissue, for reading."""
+    width = max(len("model"), *map(len, table))
+    lines = [f"{'model':{width}}" + "".join(f"{figure:>8}" for figure in FIGURES[:5]) + f"{'balanced, tissue':>19}"]
+    for model, summaries in table.items():
+        values = [*summaries["image"].value[:5], summaries["pooled-tissue"].value[FIGURES.index("balanced")]]
+        words = ["-" if value != value else f"{value:.3f}" for value in values]
+        lines.append(f"{model:{width}}" + "".join(f"{word:>8}" for word in words[:5]) + f"{words[5]:>19}")
     return "\n".join(lines)
 
 

@@ -1,0 +1,67 @@
+"""Raw k-means: what clusters of pixels say without any learning; the baseline that a model must beat."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucc_path.ahead import in_order
+from ucc_path.clusters import UNKNOWN, fit
+from ucc_path.errors import DatasetError
+from ucc_path.formats import labels_csv, tiles_csv
+from ucc_path.formats.tiles_csv import TileRow
+from ucc_path.seeding import stream
+from ucc_path.tiles.labelling import CLASSES, KINDS
+from ucc_path.tiles.splits import SPLITS
+from ucc_path.workflows.evaluate.judges import RawClusters, raw
+from ucc_path.workflows.evaluate.request import EvaluateRequest
+from ucc_path.workflows.evaluate.tiles import Reading, read_patches
+from ucc_path.workflows.events import Event, Notice, Progress
+
+_MOST_OF_TILE = 64  # patches, so that many tiles are seen
+_STARTS = 4
+
+
+def raw_kmeans(
+    request: EvaluateRequest, reading: Reading, threads: int
+) -> Generator[Event, None, tuple[RawClusters, str]]:
+    """Two clusters of the raw pixels of train patches, named by the pure tiles; and the split they are from.
+
+    As many tiles of each kind as there are, in turn, so that the rare kinds are not lost among the others.
+    """
+    table = labels_csv.apply(tiles_csv.read(request.dataset), labels_csv.read(request.dataset))
+    split = next(name for name in SPLITS if any(row.split == name for row in table))
+    if split != "train":
+        yield Notice(f"there are no train tiles: the raw patches of {split} tiles are clustered for the row kmeans")
+    settings = request.evaluation
+    rng = stream(settings.seed, "raw patches")
+    each = min(_MOST_OF_TILE, (reading.patch_side(table[0])) ** 2)
+    rows = _in_turn([row for row in table if row.split == split], rng)[: -(-settings.kmeans_patches // each)]
+    patches, kinds = [], []
+    for done, (row, found) in enumerate(
+        zip(rows, in_order(lambda row: read_patches(row, reading), rows, threads), strict=True), start=1
+    ):
+        chosen = found[rng.permutation(len(found))[:each]]
+        patches.append(raw(chosen))
+        kinds.append(np.full(len(chosen), CLASSES.index(row.kind) if row.kind in CLASSES else UNKNOWN))
+        yield Progress("clustering raw patches", done, len(rows), "tiles")
+    if sum(map(len, patches)) < len(CLASSES):
+        raise DatasetError(f"the {split} tiles of {request.dataset} show no tissue; check its images")
+    clusters = fit(
+        np.concatenate(patches), np.concatenate(kinds), clusters=len(CLASSES), seed=settings.seed, starts=_STARTS
+    )
+    return RawClusters(clusters), split
+
+
+def _in_turn(rows: Sequence[TileRow], rng: np.random.Generator) -> list[TileRow]:
+    """Shuffled, the kinds taking turns; what has no kind comes last."""
+    by_kind: list[list[TileRow]] = []
+    for kind in (*KINDS, None):
+        own = [row for row in rows if row.kind == kind]
+        order: NDArray[np.int64] = rng.permutation(len(own))
+        by_kind.append([own[place] for place in order])
+    *known, unknown = by_kind
+    longest = max(map(len, known), default=0)
+    return [own[turn] for turn in range(longest) for own in known if turn < len(own)] + unknown

@@ -1,0 +1,148 @@
+"""What gives the patches of tiles their classes: a trained model, or a baseline that needs none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucc_path.clusters import Clusters, nearest
+from ucc_path.features.engines import Engine
+from ucc_path.features.heads import CountHead
+from ucc_path.features.levels import table_of
+from ucc_path.features.streaming import Band
+from ucc_path.mask.deciding import Decision, decide
+from ucc_path.model.recipes import TrainedModel
+from ucc_path.stain import Change
+from ucc_path.tiles.labelling import CLASSES
+from ucc_path.workflows.evaluate.tiles import Tile
+
+Labels = NDArray[np.uint8]
+Floats = NDArray[np.float32]
+
+_CHANNELS = 3
+
+
+class Verdict(NamedTuple):
+    """What is said of a tile."""
+
+    labels: Labels  # (rows, cols) of patches; 0 background, then the classes
+    pixels: Labels | None = None  # (side, side), of a model that sees pixels
+    features: Floats | None = None  # (judged patches, features)
+    counted: Floats | None = None  # the probability of each label of the tile, of a model that counts
+
+
+class Judge(Protocol):
+    """Judges tiles of one slide."""
+
+    @property
+    def classes(self) -> Sequence[str]:
+        """Names of the label values, from 1."""
+
+    def __call__(self, tiles: Sequence[Tile], standard: Change | None) -> list[Verdict]:
+        """`standard` is that of the slide's stain."""
+
+
+class PatchJudge:
+    """A model that sees a patch at a time."""
+
+    def __init__(
+        self, model: TrainedModel, engine: Engine, decision: Decision, head: CountHead | None, batch: int
+    ) -> None:
+        self.classes = model.card.classes
+        self._model, self._engine, self._decision, self._head, self._batch = model, engine, decision, head, batch
+
+    def __call__(self, tiles: Sequence[Tile], standard: Change | None) -> list[Verdict]:
+        features = self._features(np.concatenate([tile.patches for tile in tiles]), standard)
+        ends = np.cumsum([np.count_nonzero(tile.is_judged) for tile in tiles])[:-1]
+        return [self._verdict(tile, own) for tile, own in zip(tiles, np.split(features, ends), strict=True)]
+
+    def _features(self, patches: NDArray[np.uint8], standard: Change | None) -> Floats:
+        settings = self._model.card.settings
+        table = table_of(self._model.preparation, standard if settings.colours == "slide" else None, _CHANNELS)
+        found = np.zeros((len(patches), settings.features), np.float32)
+        for first in range(0, len(patches), self._batch):
+            part = patches[first : first + self._batch]
+            full = np.zeros((self._batch, *part.shape[1:]), np.uint8)  # an engine takes one shape alone
+            full[: len(part)] = part
+            found[first : first + len(part)] = self._engine(full, table)[: len(part)]
+        return found
+
+    def _verdict(self, tile: Tile, features: Floats) -> Verdict:
+        values = np.zeros((*tile.is_judged.shape, features.shape[1]), np.float32)
+        values[tile.is_judged] = features
+        labels, _ = decide([Band(0, values, tile.is_judged)], self._decision, tile.is_judged.shape)
+        counted = None
+        if self._head is not None and len(features):
+            # All patches of the tile are one bag: nothing is left to chance.
+            counted = self._head.probabilities(self._head.added_by(features).mean(axis=0, keepdims=True))[0]
+        return Verdict(labels, features=features, counted=counted)
+
+
+class PixelJudge:
+    """A Unet, which sees the tile as a whole; a patch gets the class that is likelier on average over its pixels."""
+
+    def __init__(self, model: TrainedModel, engine: Engine, side_px: int) -> None:
+        self.classes = model.card.classes
+        self._model, self._engine, self._side_px = model, engine, side_px
+
+    def __call__(self, tiles: Sequence[Tile], standard: Change | None) -> list[Verdict]:
+        colours = self._model.card.settings.colours
+        table = table_of(self._model.preparation, standard if colours == "slide" else None, _CHANNELS)
+        return [self._verdict(tile, table) for tile in tiles]
+
+    def _verdict(self, tile: Tile, table: Floats) -> Verdict:
+        side = len(tile.image)
+        beyond = (0, self._side_px - side)
+        whole = np.pad(tile.image, (beyond, beyond, (0, 0)), mode="edge")
+        shares = self._engine(whole[None], table)[0][:side, :side]
+        (rows, cols), patch = tile.is_judged.shape, tile.patch_px
+        means = shares[: rows * patch, : cols * patch].reshape(rows, patch, cols, patch).mean(axis=(1, 3))
+        is_judged = tile.on_pixels(tile.is_judged.astype(np.uint8)) != 0
+        return Verdict(_labels(means > 0.5, tile.is_judged), pixels=_labels(shares > 0.5, is_judged))
+
+
+class RawClusters:
+    """The nearest centre of clusters of raw pixels; it knows neither stains nor labels."""
+
+    def __init__(self, clusters: Clusters) -> None:
+        self.classes = clusters.names
+        self._centroids = clusters.centroids
+
+    def __call__(self, tiles: Sequence[Tile], standard: Change | None) -> list[Verdict]:
+        return [self._verdict(tile) for tile in tiles]
+
+    def _verdict(self, tile: Tile) -> Verdict:
+        labels = np.zeros(tile.is_judged.shape, np.uint8)
+        labels[tile.is_judged] = nearest(raw(tile.patches), self._centroids) + 1
+        return Verdict(labels)
+
+
+class Empty:
+    """Nothing is tumour."""
+
+    classes = CLASSES
+
+    def __call__(self, tiles: Sequence[Tile], standard: Change | None) -> list[Verdict]:
+        return [Verdict(tile.is_judged.astype(np.uint8)) for tile in tiles]
+
+
+class GridCeiling:
+    """The truth, as well as a grid of patches can say it."""
+
+    classes = CLASSES
+
+    def __call__(self, tiles: Sequence[Tile], standard: Change | None) -> list[Verdict]:
+        return [Verdict(_labels(tile.is_tumour_patch, tile.is_judged)) for tile in tiles]
+
+
+def raw(patches: NDArray[np.uint8]) -> Floats:
+    """Patches (n, side, side, 3) as rows of light, from 0 to 1."""
+    return np.asarray(patches.reshape(len(patches), -1) / np.float32(255), np.float32)
+
+
+def _labels(is_tumour: NDArray[np.bool_], is_judged: NDArray[np.bool_]) -> Labels:
+    """1 not tumour, 2 tumour, 0 what was not judged."""
+    return np.where(is_judged, 1 + is_tumour, 0).astype(np.uint8)

@@ -1,0 +1,156 @@
+"""The runs that are compared: what is known of each, whether they can be compared, and the judge each becomes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ucc_path.errors import ModelError, RunError
+from ucc_path.features.engines import make_engine
+from ucc_path.features.heads import CountHead
+from ucc_path.features.levels import FromLevels
+from ucc_path.formats import metrics_csv, model_safetensors, run_json
+from ucc_path.formats.metrics_csv import MetricsRow
+from ucc_path.formats.tiles_csv import TileRow
+from ucc_path.model import UCC, Unet
+from ucc_path.model.card import ModelCard
+from ucc_path.model.devices import choose_device
+from ucc_path.model.recipes import CLUSTERED, assemble
+from ucc_path.model.unet import CellShares
+from ucc_path.settings import SegmentationSettings
+from ucc_path.workflows.assignment import CENTROIDS, HEAD, assignment_of, decision_of
+from ucc_path.workflows.evaluate.judges import Judge, PatchJudge, PixelJudge
+from ucc_path.workflows.segment.request import model_file, sha256_of
+
+KMEANS, EMPTY, GRID_CEILING = "kmeans", "empty", "grid-ceiling"
+PIXELS = "-pixels"
+"""Behind the name of a model that sees pixels: its mask as fine as that, and not on the grid."""
+
+_SAME_MPP = 0.01
+_CHANNELS = 3
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """A trained model with what its folder tells of it."""
+
+    name: str
+    path: Path
+    sha256: str
+    card: ModelCard
+    tensors: dict[str, Tensor]
+    record: dict[str, Any] | None  # run.json; None where a model came without its run
+    metrics: tuple[MetricsRow, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Contestant:
+    """One that is judged: a row of the table, or two."""
+
+    name: str
+    judge: Judge
+    head: CountHead | None = None
+    has_clusters: bool = False  # whose names may be matched anew
+    run: Run | None = None
+
+
+def read_runs(models: Sequence[Path]) -> list[Run]:
+    """The runs in the order given, each with a name of its own; refuses those that cannot be compared."""
+    names = _names([model_file(model) for model in models])
+    runs = [_read(name, model_file(model)) for name, model in zip(names, models, strict=True)]
+    first = runs[0]
+    for run in runs:
+        for what, ours, theirs in (
+            ("scale in um/px", first.card.mpp, run.card.mpp),
+            ("patch_px", first.card.settings.patch_px, run.card.settings.patch_px),
+        ):
+            if not math.isclose(ours, theirs, rel_tol=_SAME_MPP):
+                raise ModelError(
+                    f"{first.path} and {run.path} have another {what} ({ours:g} and {theirs:g}), "
+                    "so that their grids differ; compare them apart"
+                )
+    return runs
+
+
+def check_fits(run: Run, rows: Sequence[TileRow], dataset: Path) -> None:
+    """ModelError where a model cannot look at these tiles."""
+    settings, mpp, side = run.card.settings, rows[0].mpp, rows[0].tile_px
+    if not math.isclose(run.card.mpp, mpp, rel_tol=_SAME_MPP):
+        raise ModelError(
+            f"{run.path} was trained at {run.card.mpp:g} um/px and the tiles of {dataset} are at {mpp:g}; "
+            f"make tiles with ucc-path tile --mpp {run.card.mpp:g}, or take a model trained on these"
+        )
+    if settings.channels != _CHANNELS:
+        raise ModelError(
+            f"{run.path} looks at {settings.channels} channels and the tiles of {dataset} have {_CHANNELS}; "
+            "take another model"
+        )
+    if settings.patch_px > side:
+        raise ModelError(
+            f"{run.path} looks at patches of {settings.patch_px} px and the tiles of {dataset} are only {side} px; "
+            "make larger ones with ucc-path tile --tile-px"
+        )
+
+
+def contestant(run: Run, wishes: SegmentationSettings, device: str, *, tile_px: int, threads: int) -> Contestant:
+    """The run's model, ready to judge."""
+    where = choose_device(device)
+    model = assemble(run.card, run.tensors, where)
+    settings = run.card.settings
+    network: nn.Module = model.network
+    head = CountHead(network, run.card.labels, settings.features) if isinstance(network, UCC) else None
+    if not isinstance(network, UCC):
+        wishes = replace(wishes, assign="model")  # what is wished for concerns those that have a head
+    assign = assignment_of(model, head, wishes)
+    if isinstance(network, Unet):
+        multiple = settings.side_multiple
+        side = -(-tile_px // multiple) * multiple
+        shares = CellShares(network, margin_px=0, core_px=side, cell_px=1)
+        engine, _ = _engine(shares, wishes.inference, where, (1, side, side, _CHANNELS), threads)
+        return Contestant(run.name, PixelJudge(model, engine, side), run=run)
+    shape = (wishes.batch_size, settings.patch_px, settings.patch_px, _CHANNELS)
+    engine, _ = _engine(network.get_submodule("extractor"), wishes.inference, where, shape, threads)
+    decision = decision_of(model, head if assign == HEAD else None, neighbours=wishes.neighbours, cells_a_patch=1)
+    has_clusters = run.card.model in CLUSTERED and assign == CENTROIDS
+    judge = PatchJudge(model, engine, decision, head, wishes.batch_size)
+    return Contestant(run.name, judge, head, has_clusters, run)
+
+
+def _engine(network: nn.Module, wish: str, device: torch.device, shape: tuple[int, ...], threads: int) -> Any:
+    return make_engine(wish, FromLevels(network, _CHANNELS), device, shape=shape, threads=threads)
+
+
+def _names(paths: Sequence[Path]) -> list[str]:
+    """What each is called: the folder of the run, with as many folders before it as it takes to tell them apart."""
+    whole = [path.resolve() for path in paths]
+    doubles = [str(path) for place, path in enumerate(paths) if whole[place] in whole[:place]]
+    if doubles:
+        raise ModelError(f"{doubles[0]} is named twice; name every model once")
+    parts = [(path.parent if path.name == model_safetensors.NAME else path.with_suffix("")).parts for path in whole]
+    depth = 1
+    while len({own[-depth:] for own in parts}) < len(parts):
+        depth += 1
+    names = ["/".join(own[-depth:]) for own in parts]
+    for name in names:
+        if name in (KMEANS, EMPTY, GRID_CEILING) or name.removesuffix(PIXELS) in set(names) - {name}:
+            raise ModelError(f"a model called {name} would be taken for another row of the table; rename its folder")
+        if not name.isprintable():
+            raise ModelError(f"the name {name!r} has characters that cannot be written to a table; rename the folder")
+    return names
+
+
+def _read(name: str, path: Path) -> Run:
+    card, tensors = model_safetensors.read(path)
+    record, metrics = None, []
+    try:
+        record = run_json.read(path.parent)
+        metrics = metrics_csv.read(path.parent)
+    except RunError:  # a model may be passed on without its run
+        pass
+    return Run(name, path, sha256_of(path), card, tensors, record, tuple(metrics))
