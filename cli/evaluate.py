@@ -13,10 +13,11 @@ from . import options
 
 _HELP = """Compare models on the test tiles of a data set, in a report with tables, pictures and curves.
 
-DATASET is a folder that `ucc-path tile` has made; each RUN one that `ucc-path train` has made on it. Beside the models
-the report has raw k-means (kmeans), the mask without any tumour (empty), and the best that a grid of patches can do
-(grid-ceiling). Figures are TPR, FPR, TNR, FNR, PA, balanced accuracy, IoU and Dice, as means over tiles (as the paper)
-and of all pixels together, each over all pixels and over tissue alone, with intervals.
+DATASET is a folder that `ucc-path tile` has made; each RUN one that `ucc-path train` has made on it. Beside the
+models the report has raw k-means (kmeans), a classifier of mean colours (colour), the mask without any tumour
+(empty), and the best that a grid of patches can do (grid-ceiling). Figures are TPR, FPR, TNR, FNR, PA, balanced
+accuracy, IoU and Dice, as means over tiles (as the paper) and of all pixels together, each over all pixels and over
+tissue alone, with intervals.
 
 REPORT gets report.html (one file to look at, print and pass on), metrics.csv, metrics.json (every figure), images.csv
 (each tile) and figures/.

@@ -22,7 +22,7 @@ from ucc_path.report.svg import drawing
 from ucc_path.stain import Change
 from ucc_path.tissue import check_tissue_settings
 from ucc_path.workflows.curves import loss_panels
-from ucc_path.workflows.evaluate.baseline import raw_kmeans
+from ucc_path.workflows.evaluate.baseline import baselines
 from ucc_path.workflows.evaluate.judges import Empty, GridCeiling
 from ucc_path.workflows.evaluate.page import page_of
 from ucc_path.workflows.evaluate.pictures import Shown, choose, draw
@@ -30,6 +30,7 @@ from ucc_path.workflows.evaluate.remarks import check_names, remarks_on
 from ucc_path.workflows.evaluate.request import EvaluateRequest, choose_tiles
 from ucc_path.workflows.evaluate.results import Results, image_names, record_of, results_of
 from ucc_path.workflows.evaluate.runs import (
+    COLOUR,
     EMPTY,
     GRID_CEILING,
     KMEANS,
@@ -70,11 +71,11 @@ def evaluate(request: EvaluateRequest) -> Generator[Event, None, EvaluateReport]
     reading = Reading(request.dataset, patch_px, request.segmentation.min_tissue, request.tissue)
     with replacing_folder(request.output, marker=report_json.NAME, overwrite=request.overwrite) as folder:
         known = yield from _standards(rows, runs, reading)
-        contestants, kmeans_split = yield from _contestants(request, runs, reading, rows[0].tile_px)
+        contestants, baseline_split = yield from _contestants(request, runs, reading, rows[0].tile_px)
         tallies = yield from _judge(rows, contestants, known, reading)
         yield Step("Writing the report")
         every = [notice.text for notice in notices] + remarks
-        results = results_of(request, rows, tallies, patch_px=patch_px, kmeans_split=kmeans_split, remarks=every)
+        results = results_of(request, rows, tallies, patch_px=patch_px, baseline_split=baseline_split, remarks=every)
         shown = list(_shown(results, tallies, known, reading))
         _write(folder, results, shown)
     return EvaluateReport(request.output, results.table)
@@ -97,19 +98,21 @@ def _standards(
 def _contestants(
     request: EvaluateRequest, runs: Sequence[Run], reading: Reading, tile_px: int
 ) -> Generator[Event, None, tuple[list[Contestant], str]]:
-    """The models, then what they are compared with; and the split that the raw clusters are of."""
+    """The models, then what they are compared with; and the split that the baselines are of."""
     threads, found = usable_cores(), []
     for run in runs:
         found.append(contestant(run, request.segmentation, request.device, tile_px=tile_px, threads=threads))
         check_names(found[-1], request)
-    clusters, split = yield from raw_kmeans(request, reading, threads)
-    kmeans = Contestant(KMEANS, clusters, has_clusters=True)
+    plain = yield from baselines(request, reading, threads)
+    kmeans = Contestant(KMEANS, plain.kmeans, has_clusters=True)
     try:
         check_names(kmeans, request)
         found.append(kmeans)
     except ModelError:
         yield Notice("no kinds of tiles are known, so that raw clusters have no names: kmeans is left out")
-    return [*found, Contestant(EMPTY, Empty()), Contestant(GRID_CEILING, GridCeiling())], split
+    if plain.colour is not None:
+        found.append(Contestant(COLOUR, plain.colour))
+    return [*found, Contestant(EMPTY, Empty()), Contestant(GRID_CEILING, GridCeiling())], plain.split
 
 
 def _judge(
@@ -138,7 +141,7 @@ def _shown(
 ) -> Generator[Shown, None, None]:
     """The tiles in the report, judged once more, since their masks were not kept."""
     first = results.counts[results.models[0].run.name]["-tissue"]
-    drawn = [tally for tally in tallies if tally.contestant.name not in (EMPTY, GRID_CEILING)]
+    drawn = [tally for tally in tallies if tally.contestant.run or tally.contestant.name == KMEANS]
     accuracy = (first[:, 0] + first[:, 2]) / first.sum(axis=1).clip(min=1)
     for sort, places in choose(first, results.request.evaluation.pictures).items():
         for place in places:

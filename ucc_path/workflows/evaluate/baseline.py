@@ -1,8 +1,9 @@
-"""Raw k-means: what clusters of pixels say without any learning; the baseline that a model must beat."""
+"""What a model must beat: clusters of raw pixels, and colour alone; neither needs a network or a mask."""
 
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from ucc_path.formats.tiles_csv import TileRow
 from ucc_path.seeding import stream
 from ucc_path.tiles.labelling import CLASSES, KINDS
 from ucc_path.tiles.splits import SPLITS
-from ucc_path.workflows.evaluate.judges import RawClusters, raw
+from ucc_path.workflows.evaluate.judges import MeanColour, RawClusters, mean_colours, raw
 from ucc_path.workflows.evaluate.request import EvaluateRequest
 from ucc_path.workflows.evaluate.tiles import Reading, read_patches
 from ucc_path.workflows.events import Event, Notice, Progress
@@ -24,17 +25,24 @@ _MOST_OF_TILE = 64  # patches, so that many tiles are seen
 _STARTS = 4
 
 
-def raw_kmeans(
-    request: EvaluateRequest, reading: Reading, threads: int
-) -> Generator[Event, None, tuple[RawClusters, str]]:
-    """Two clusters of the raw pixels of train patches, named by the pure tiles; and the split they are from.
+@dataclass(frozen=True, slots=True)
+class Baselines:
+    """What needs no network; `colour` is None where the tiles are not of both kinds."""
+
+    kmeans: RawClusters
+    colour: MeanColour | None
+    split: str  # whose tiles they are made of
+
+
+def baselines(request: EvaluateRequest, reading: Reading, threads: int) -> Generator[Event, None, Baselines]:
+    """Made of the train tiles: clusters of raw pixels, named by the pure tiles; and a classifier of those by colour.
 
     As many tiles of each kind as there are, in turn, so that the rare kinds are not lost among the others.
     """
     table = labels_csv.apply(tiles_csv.read(request.dataset), labels_csv.read(request.dataset))
     split = next(name for name in SPLITS if any(row.split == name for row in table))
     if split != "train":
-        yield Notice(f"there are no train tiles: the raw patches of {split} tiles are clustered for the row kmeans")
+        yield Notice(f"there are no train tiles, so that the baselines are made of {split} tiles")
     settings = request.evaluation
     rng = stream(settings.seed, "raw patches")
     each = min(_MOST_OF_TILE, (reading.patch_side(table[0])) ** 2)
@@ -44,15 +52,25 @@ def raw_kmeans(
         zip(rows, in_order(lambda row: read_patches(row, reading), rows, threads), strict=True), start=1
     ):
         chosen = found[rng.permutation(len(found))[:each]]
-        patches.append(raw(chosen))
+        patches.append(chosen)
         kinds.append(np.full(len(chosen), CLASSES.index(row.kind) if row.kind in CLASSES else UNKNOWN))
-        yield Progress("clustering raw patches", done, len(rows), "tiles")
+        yield Progress("making baselines", done, len(rows), "tiles")
     if sum(map(len, patches)) < len(CLASSES):
         raise DatasetError(f"the {split} tiles of {request.dataset} show no tissue; check its images")
-    clusters = fit(
-        np.concatenate(patches), np.concatenate(kinds), clusters=len(CLASSES), seed=settings.seed, starts=_STARTS
-    )
-    return RawClusters(clusters), split
+    every, known = np.concatenate(patches), np.concatenate(kinds)
+    clusters = fit(raw(every), known, clusters=len(CLASSES), seed=settings.seed, starts=_STARTS)
+    return Baselines(RawClusters(clusters), _by_colour(every, known), split)
+
+
+def _by_colour(patches: NDArray[np.uint8], kinds: NDArray[np.int64]) -> MeanColour | None:
+    """Logistic regression on the mean colour of the patches of pure tiles."""
+    from sklearn.linear_model import LogisticRegression
+
+    is_known = kinds != UNKNOWN
+    if len(np.unique(kinds[is_known])) < len(CLASSES):
+        return None
+    model = LogisticRegression(class_weight="balanced").fit(mean_colours(patches[is_known]), kinds[is_known])
+    return MeanColour(model.coef_[0], float(model.intercept_[0]))
 
 
 def _in_turn(rows: Sequence[TileRow], rng: np.random.Generator) -> list[TileRow]:

@@ -120,6 +120,23 @@ class RawClusters:
         return Verdict(labels)
 
 
+class MeanColour:
+    """A line between the mean colours of normal and of tumour patches."""
+
+    classes = CLASSES
+
+    def __init__(self, weights: NDArray[np.float64], offset: float) -> None:
+        self._weights, self._offset = weights, offset
+
+    def __call__(self, tiles: Sequence[Tile], standard: Change | None) -> list[Verdict]:
+        return [self._verdict(tile) for tile in tiles]
+
+    def _verdict(self, tile: Tile) -> Verdict:
+        is_tumour = np.zeros(tile.is_judged.shape, np.bool_)
+        is_tumour[tile.is_judged] = mean_colours(tile.patches) @ self._weights + self._offset > 0
+        return Verdict(_labels(is_tumour, tile.is_judged))
+
+
 class Empty:
     """Nothing is tumour."""
 
@@ -141,6 +158,11 @@ class GridCeiling:
 def raw(patches: NDArray[np.uint8]) -> Floats:
     """Patches (n, side, side, 3) as rows of light, from 0 to 1."""
     return np.asarray(patches.reshape(len(patches), -1) / np.float32(255), np.float32)
+
+
+def mean_colours(patches: NDArray[np.uint8]) -> NDArray[np.float64]:
+    """Of patches (n, side, side, 3), from 0 to 1; (n, 3)."""
+    return np.asarray(patches.mean(axis=(1, 2)) / 255, np.float64)
 
 
 def _labels(is_tumour: NDArray[np.bool_], is_judged: NDArray[np.bool_]) -> Labels:

@@ -45,7 +45,7 @@ from ucc_path.tiles.labelling import CLASSES
 from ucc_path.workflows.curves import loss_panels
 from ucc_path.workflows.evaluate.pictures import Shown
 from ucc_path.workflows.evaluate.results import ModelResult, Results, record_of
-from ucc_path.workflows.evaluate.runs import EMPTY, GRID_CEILING, KMEANS, PIXELS
+from ucc_path.workflows.evaluate.runs import COLOUR, EMPTY, GRID_CEILING, KMEANS, PIXELS
 
 _CAPTIONS = {
     "image": "Mean over images, all pixels, as the paper reports. Below each figure: its {share} interval, {drawn} "
@@ -207,7 +207,8 @@ def _method(results: Results) -> list[str]:
         EMPTY_MEANS,
         f"{GRID_CEILING} is the truth on the grid, each patch being what most of it is: the highest PA that masks of "
         f"{patch_px}-px patches can reach.",
-        f"{KMEANS}: raw pixels of {results.kmeans_split} patches in two clusters.",
+        f"{KMEANS}: raw pixels of {results.baseline_split} patches in two clusters. {COLOUR}: a linear classifier on "
+        f"the mean colour of {results.baseline_split} patches, taught by the pure tiles.",
         f"All are judged on the same tiles and the same grid of {patch_px}-px patches; a patch that is less than "
         f"{least:.0%} tissue is background.",
         f"Clusters are matched to classes {matched}.",

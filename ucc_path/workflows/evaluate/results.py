@@ -71,7 +71,7 @@ class Results:
     counts: Mapping[str, Mapping[str, Counts]]  # by row of the table, by region: (tiles, 4)
     table: Table
     models: tuple[ModelResult, ...]
-    kmeans_split: str
+    baseline_split: str
     remarks: tuple[str, ...]
 
     @property
@@ -94,7 +94,7 @@ def results_of(
     tallies: Sequence[Tally],
     *,
     patch_px: int,
-    kmeans_split: str,
+    baseline_split: str,
     remarks: Sequence[str],
 ) -> Results:
     counts = {name: found for tally in tallies for name, found in tally.counts(request.match).items()}
@@ -102,7 +102,7 @@ def results_of(
     slides = np.array([names.index(row.slide) for row in rows])
     table = summarise(counts, slides, request.evaluation)
     models = tuple(_model(request, tally, tally.contestant.run) for tally in tallies if tally.contestant.run)
-    return Results(request, tuple(rows), patch_px, counts, table, models, kmeans_split, tuple(remarks))
+    return Results(request, tuple(rows), patch_px, counts, table, models, baseline_split, tuple(remarks))
 
 
 def _model(request: EvaluateRequest, tally: Tally, run: Run) -> ModelResult:
@@ -154,7 +154,7 @@ def record_of(results: Results) -> dict[str, Any]:
             "tissue_share": results.tissue_share(),
         },
         "match": request.match,
-        "kmeans_fitted_on": results.kmeans_split,
+        "baselines_made_of": results.baseline_split,
         "models": [{"name": name, "scores": scores, **own.get(name, {})} for name, scores in results.table.items()],
         "paper": {name: dict(zip(("TPR", "FPR", "TNR", "FNR", "PA"), row, strict=True)) for name, row in PAPER.items()},
         "notes": list(results.remarks),

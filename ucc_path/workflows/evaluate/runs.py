@@ -28,7 +28,8 @@ from ucc_path.workflows.assignment import CENTROIDS, HEAD, assignment_of, decisi
 from ucc_path.workflows.evaluate.judges import Judge, PatchJudge, PixelJudge
 from ucc_path.workflows.segment.request import model_file, sha256_of
 
-KMEANS, EMPTY, GRID_CEILING = "kmeans", "empty", "grid-ceiling"
+KMEANS, COLOUR, EMPTY, GRID_CEILING = "kmeans", "colour", "empty", "grid-ceiling"
+"""Rows that need no model."""
 PIXELS = "-pixels"
 """Behind the name of a model that sees pixels: its mask as fine as that, and not on the grid."""
 
@@ -138,7 +139,7 @@ def _names(paths: Sequence[Path]) -> list[str]:
         depth += 1
     names = ["/".join(own[-depth:]) for own in parts]
     for name in names:
-        if name in (KMEANS, EMPTY, GRID_CEILING) or name.removesuffix(PIXELS) in set(names) - {name}:
+        if name in (KMEANS, COLOUR, EMPTY, GRID_CEILING) or name.removesuffix(PIXELS) in set(names) - {name}:
             raise ModelError(f"a model called {name} would be taken for another row of the table; rename its folder")
         if not name.isprintable():
             raise ModelError(f"the name {name!r} has characters that cannot be written to a table; rename the folder")
