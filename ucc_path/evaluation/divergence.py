@@ -33,7 +33,7 @@ class ClassDensities:
             self.patches[place] += len(chosen)
 
     def result(self) -> Densities:
-        """Densities that add up to 1 over the bins; nan for a class without patches."""
+        """Densities that add up to 1 over the bins; nan for a class without patches, or with none near a bin."""
         sums = self._sums.sum(axis=2, keepdims=True)
         found: Densities = np.divide(self._sums, sums, out=np.full(self._sums.shape, np.nan), where=sums > 0)
         return found
@@ -42,7 +42,7 @@ class ClassDensities:
 def jensen_shannon(densities: Densities) -> NDArray[np.float64]:
     """The divergence of each pair of classes, (classes, classes), in nats; nan where one has no patches."""
     classes = len(densities)
-    found = np.zeros((classes, classes))
+    found = np.diag(np.where(np.isfinite(densities).all(axis=(1, 2)), 0.0, np.nan))
     for one in range(classes):
         for other in range(one + 1, classes):
             middle = (densities[one] + densities[other]) / 2

@@ -15,7 +15,7 @@ from ucc_path.evaluation.counts import Counts
 from ucc_path.evaluation.scores import AVERAGINGS, FIGURES, Figures, figures_of
 from ucc_path.seeding import stream
 
-_WEIGHTS_AT_ONCE = 2**22  # 32 MB, however many images there are
+_WEIGHTS_AT_ONCE = 2**20  # some 32 MB, however many images there are
 
 
 def intervals(

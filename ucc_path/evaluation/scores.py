@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ class Scores(NamedTuple):
     pa: float
 
 
-def scores(predicted: NDArray[np.bool_], truth: NDArray[np.bool_]) -> Scores:
+def scores(predicted: NDArray[Any], truth: NDArray[Any]) -> Scores:
     """The figures of a mask against the truth; nonzero is tumour.
 
     >>> scores(np.array([[1, 1], [0, 0]]), np.array([[1, 0], [0, 0]])).pa
@@ -49,6 +49,8 @@ def figures_of(counts: Counts) -> Figures:
 
 def average(counts: Counts, averaging: str) -> Figures:
     """The figures of many images, (images, 4) -> (8,); an image for which a figure is not defined is left out of it."""
+    if averaging not in AVERAGINGS:
+        raise ValueError(f"there is no averaging {averaging!r}")
     if averaging == "pooled":
         return figures_of(counts.sum(axis=0))
     figures = figures_of(counts)

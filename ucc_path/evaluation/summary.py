@@ -24,7 +24,7 @@ class Summary:
     value: Figures
     low: Figures  # of images drawn again
     high: Figures
-    low_slides: Figures  # of whole slides drawn again; nan where there is only one
+    low_slides: Figures  # of whole slides drawn again; nan where there is only one, or each image is one
     high_slides: Figures
 
 

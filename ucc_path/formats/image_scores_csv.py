@@ -1,7 +1,7 @@
 """`images.csv` of a report: the figures of each image, one row a model and an image; an image is a tile or a slide.
 
     model,image,slide,x_l0,y_l0,kind,tumour_fraction
-    TP,FP,TN,FN                            pixels, or level-0 pixels squared where areas are exact
+    TP,FP,TN,FN                            pixels of a tile, or mm2 of a slide
     TPR,FPR,TNR,FNR,PA,balanced,IoU,Dice
     TP_tissue, ... Dice_tissue             the same over tissue alone
 

@@ -2,7 +2,8 @@
 
     model,averaging,TPR,FPR,TNR,FNR,PA,balanced,IoU,Dice
     TPR_low,TPR_high, ...              of each figure, with images drawn again
-    TPR_low_slides,TPR_high_slides, ...    the same with whole slides drawn again; empty where there is only one
+    TPR_low_slides,TPR_high_slides, ...    the same with whole slides drawn again; empty where there is only
+                                           one, or each image is a slide
 
 UTF-8, comma, one header line, six decimals; what is undefined is empty. `model` is the name of the run's folder, with
 `-pixels` behind it where a mask is as fine as pixels; also `kmeans` (raw patches), `colour` (a line between mean

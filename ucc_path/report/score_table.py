@@ -82,9 +82,11 @@ def ranked(scores: Table, models: Sequence[str], averaging: str, which: str) -> 
 
 def percent(share: float) -> str:
     """
-    >>> percent(0.071), percent(math.nan)
-    ('7\\xa0%', 'an unknown share')
+    >>> percent(0.071), percent(0.9962), percent(math.nan)
+    ('7\\xa0%', '99.6\\xa0%', 'an unknown share')
     """
+    if 0 < share < 0.01 or 0.99 < share < 1:  # all and nothing are to be said only of those
+        return f"{100 * share:.1f}\u00a0%"
     return f"{100 * share:.0f}\u00a0%" if math.isfinite(share) else "an unknown share"
 
 

@@ -9,10 +9,10 @@ from ucc_path.formats.metrics_csv import MetricsRow
 from ucc_path.report.chart import Guide, Mark, Panel, Series
 
 
-def loss_panels(rows: Sequence[MetricsRow], best_step: int, guess: float | None = None) -> list[Panel]:
+def loss_panels(rows: Sequence[MetricsRow], best_step: int | None, guess: float | None = None) -> list[Panel]:
     """The losses and the accuracy against steps; `guess` is the loss of one, where it is known."""
     has_labels = any(row.train_cross_entropy is not None for row in rows)
-    mark = Mark(float(best_step), f"kept, step {best_step}")
+    mark = None if best_step is None else Mark(float(best_step), f"kept, step {best_step}")
     guides = () if guess is None else (Guide(guess, "a guess"),)
 
     def panel(title: str, name: str, guides: tuple[Guide, ...] = ()) -> Panel:

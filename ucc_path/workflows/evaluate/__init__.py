@@ -156,7 +156,7 @@ def _write(folder: Path, results: Results, shown: Sequence[Shown]) -> None:
     for number, one in enumerate(shown, start=1):
         png.write(figures / f"{number:02}_{one.sort.replace(' ', '_')}_{one.row.tile_id}.png", strip(one.pictures))
     for model in results.models:
-        for panel in loss_panels(model.run.metrics, model.cost.best_step or 0) if model.run.metrics else ():
+        for panel in loss_panels(model.run.metrics, model.cost.best_step) if model.run.metrics else ():
             name = f"training_{model.run.name}_{panel.title}".replace(" ", "_").replace("/", "_")
             report_html.write(figures / f"{name}.svg", drawing(panel))
     report_csv.write(folder, results.table)

@@ -186,7 +186,7 @@ def _training(results: Results) -> list[Html | str]:
     parts: list[Html | str] = []
     for model in results.models:
         if model.run.metrics:
-            panels = loss_panels(model.run.metrics, model.cost.best_step or 0)
+            panels = loss_panels(model.run.metrics, model.cost.best_step)
             parts.append(charts([drawing(panel) for panel in panels], caption=_how_it_learnt(model)))
     return parts
 

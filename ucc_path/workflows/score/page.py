@@ -31,8 +31,9 @@ from ucc_path.report.page import (
 )
 from ucc_path.report.score_table import EMPTY_MEANS, MEANINGS, NOTHING, figure, in_words, percent, score_table, shown
 from ucc_path.report.svg import drawing
+from ucc_path.workflows.score.request import EMPTY, GRID_CEILING
 from ucc_path.workflows.score.results import Results, record_of
-from ucc_path.workflows.score.slide import EMPTY, EXACT, GRID_CEILING, SlideScore
+from ucc_path.workflows.score.slide import EXACT, SlideScore
 
 _CAPTIONS = {
     "image-tissue": "Mean over slides, tissue alone. Below each figure: its {share} interval, slides drawn again.",

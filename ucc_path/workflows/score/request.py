@@ -15,6 +15,9 @@ from ucc_path.settings import UNANNOTATED, AnnotationSettings, EvaluationSetting
 from ucc_path.tiles.camelyon import rule_for
 from ucc_path.workflows.events import Notice
 
+EMPTY, GRID_CEILING = "empty", "grid-ceiling"
+"""Rows that need no model."""
+
 
 @dataclass(frozen=True, slots=True)
 class ScoreRequest:
@@ -103,7 +106,8 @@ def _model_of(folder: Path, records: Mapping[str, Mapping[str, Any]]) -> str:
             f"{' and '.join(list(by_hash.values())[:2])} in {folder} were segmented by two models; score them apart"
         )
     path = Path(str(next(iter(records.values()))["model"]["path"]))
-    return path.parent.name or folder.resolve().name
+    names = (path.parent.name, folder.resolve().name, "model")
+    return next(name for name in names if name and name.isprintable() and name not in (EMPTY, GRID_CEILING))
 
 
 def _matched(request: ScoreRequest, records: Mapping[str, Any]) -> dict[str, Path | None]:

@@ -13,8 +13,8 @@ from ucc_path.evaluation.froc import FALSE_POSITIVES, SIZES, Froc, froc
 from ucc_path.evaluation.paper import PAPER
 from ucc_path.evaluation.summary import REGIONS, Table, summarise
 from ucc_path.workflows.events import Failure
-from ucc_path.workflows.score.request import ScoreRequest, Sources
-from ucc_path.workflows.score.slide import EMPTY, EXACT, GRID, GRID_CEILING, SlideScore
+from ucc_path.workflows.score.request import EMPTY, GRID_CEILING, ScoreRequest, Sources
+from ucc_path.workflows.score.slide import EXACT, GRID, SlideScore
 from ucc_path.workflows.versions import versions
 
 

@@ -22,10 +22,10 @@ from ucc_path.geometry import Grid, PointL0, SizeL0
 from ucc_path.report.comparison import agreement_map
 from ucc_path.settings import AnnotationSettings
 from ucc_path.workflows.outlines import read_outline
-from ucc_path.workflows.score.request import Source
+from ucc_path.workflows.score.request import EMPTY, GRID_CEILING, Source
 
-GRID, EXACT, EMPTY, GRID_CEILING = "", "-exact", "empty", "grid-ceiling"
-"""The mask cell by cell; the same to the pixel; no tumour at all; the truth on the grid, to the pixel."""
+GRID, EXACT = "", "-exact"
+"""The mask cell by cell; the same to the pixel, as are the rows that need no model."""
 ROWS = (GRID, EXACT, EMPTY, GRID_CEILING)
 
 _SURE = 255
