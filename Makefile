@@ -4,15 +4,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 
-.PHONY: help demo test lint soak bench clean
+.PHONY: help demo test lint soak bench docs clean
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo    the workflow on slides made here; its pictures are in ./demo"
+	@echo "make demo    the whole workflow on slides made here; its report is in ./demo"
 	@echo "make test    linting, types and all tests"
 	@echo "make lint    linting and types alone"
 	@echo "make soak    the long tests: kill sweeps and large slides"
 	@echo "make bench   speed beside bare OpenSlide and bare PyTorch, and how hard the synthetic slides are"
+	@echo "make docs    the pages that are made from the code: commands and file formats"
 	@echo "make clean   remove what make has made"
 
 $(READY): pyproject.toml constraints.txt
@@ -21,7 +22,7 @@ $(READY): pyproject.toml constraints.txt
 	touch $@
 
 demo: $(READY)
-	$(BIN)/ucc-path demo -o demo --overwrite
+	$(BIN)/ucc-path demo -o demo
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -39,6 +40,9 @@ bench: $(READY)
 	$(BIN)/python benchmarks/train.py
 	$(BIN)/python benchmarks/segment.py
 	$(BIN)/python benchmarks/synthetic_difficulty.py
+
+docs: $(READY)
+	$(BIN)/python docs/generate.py
 
 clean:
 	rm -rf $(VENV) build demo *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

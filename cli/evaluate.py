@@ -39,10 +39,9 @@ Examples:
     type=click.Path(path_type=Path),
     multiple=True,
     default=(Path("run"),),
-    show_default="run",
     metavar="RUN",
     help="Folder of a trained model, or its model.safetensors; again for each further one. Pictures are chosen by the "
-    "first.",
+    "first.  [default: run]",
 )
 @click.option(
     "-o",

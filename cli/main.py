@@ -14,16 +14,25 @@ import click
 from ucc_path import __version__
 from ucc_path.errors import SettingsError, UccPathError
 
-COMMANDS = {
-    "demo": "The workflow on slides it makes itself, offline.",
-    "doctor": "What is installed, what is missing, and how to mend it.",
-    "tile": "Crop labelled tiles from slides and their annotations.",
-    "train": "Train a model on a data set's tiles.",
-    "segment": "Segment whole slides: masks, overlays and polygons.",
-    "evaluate": "Compare models on tiles whose tumour is known, in a report.",
-    "score": "Compare segmented slides with annotations, in a report.",
-    "check-overlay": "Which viewers open a TIFF as a pyramid, and why not.",
+GROUPS = {
+    "To begin with": {
+        "demo": "The whole workflow, offline, on slides it makes itself or on yours.",
+        "doctor": "What is installed, what is missing, and how to mend it.",
+    },
+    "From slides to masks": {
+        "tile": "Crop labelled tiles from slides and their annotations.",
+        "train": "Train a model on a data set's tiles.",
+        "segment": "Segment whole slides: masks, overlays and polygons.",
+    },
+    "How good they are": {
+        "evaluate": "Compare models on tiles whose tumour is known, in a report.",
+        "score": "Compare segmented slides with annotations, in a report.",
+    },
+    "In viewers": {
+        "check-overlay": "Which viewers open a TIFF as a pyramid, and why not.",
+    },
 }
+COMMANDS = {name: line for commands in GROUPS.values() for name, line in commands.items()}
 """In the order of use, with the line that `--help` shows; a command's module is imported only when it is called."""
 
 EXIT_SOME_FAILED = 1
@@ -52,8 +61,10 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands, in the order of use"):
-            formatter.write_dl(list(COMMANDS.items()))
+        widest = max(map(len, COMMANDS))
+        for title, commands in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(widest), line) for name, line in commands.items()])
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})

@@ -96,9 +96,9 @@ class _LineScreen(_QuietScreen):
             self._said_s = now
             rate = (progress.done - self._first) / max(now - self._began_s, 1e-3)
             left = "" if is_over or not rate else f", {(progress.total - progress.done) / rate:.0f} s left"
-            text = f"{progress.stage}: {progress.done} of {progress.total} {progress.unit}"
+            pace = f" ({rate:.1f} {progress.unit}/s{left})" if rate else ""  # not where all is done at once
             note = f", {progress.note}" if progress.note else ""
-            self.say(f"{text} ({rate:.1f} {progress.unit}/s{left}){note}")
+            self.say(f"{progress.stage}: {progress.done} of {progress.total} {progress.unit}{pace}{note}")
 
 
 class _BarScreen(_QuietScreen):

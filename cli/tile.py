@@ -68,7 +68,7 @@ class _Mpp(click.ParamType):  # type: ignore[type-arg]
     "--split",
     default=DEFAULT_SPLIT,
     show_default=True,
-    help="Share of slides for each split, or camelyon16: slides named test_* are test, the others never.",
+    help="Share of slides for each split, or camelyon16: slides named test_* are test, the others train and val.",
 )
 @click.option(
     "--split-csv", type=click.Path(path_type=Path), help="Table with columns slide,split, instead of --split."

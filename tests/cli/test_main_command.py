@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -69,3 +70,13 @@ def test_an_error_is_one_line_and_a_traceback_only_when_asked_for(tmp_path: Path
 
 def test_the_version_is_told() -> None:
     assert run("--version").stdout.startswith("ucc-path, version ")
+
+
+def test_the_shell_completes_commands_and_options() -> None:
+    def completed(words: str) -> list[str]:
+        asked = {"COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1), "_UCC_PATH_COMPLETE": "bash_complete"}
+        done = subprocess.run([PROGRAM], capture_output=True, text=True, env=os.environ | asked)
+        return [line.split(",")[1] for line in done.stdout.splitlines()]
+
+    assert completed("ucc-path seg") == ["segment"]
+    assert completed("ucc-path segment --stri") == ["--stride-px", "--strict"]

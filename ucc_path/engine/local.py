@@ -118,7 +118,9 @@ def _alone(work: Callable[[Job], Result], job: Job) -> Result | UccPathError:
         try:
             return _outcome(pool.submit(work, job))
         except BrokenProcessPool:
-            return WorkerError("its process was killed (out of memory, or a crash in a decoder); leave it out")
+            return WorkerError(
+                "its process was killed (out of memory, or a crash in a decoder); try --workers 1, or leave it out"
+            )
 
 
 def _outcome(future: Future[Result]) -> Result | UccPathError:

@@ -9,13 +9,14 @@
       <AnnotationGroups>
         <Group Name="_0" PartOfGroup="None" Color="#64FE2E"><Attributes /></Group>
 
-Coordinates are level-0 pixels; vertices are taken by `Order` (by place in the file where none has one) and outlines are
-closed implicitly. Decimal commas are read. Types: `Polygon`; `Rectangle`, by its corners or by two opposite ones;
+Coordinates are level-0 pixels; vertices are taken by `Order` (by place in the file where none has one) and outlines
+are closed implicitly. Decimal commas are read. Types: `Polygon`; `Rectangle`, by its corners or by two opposite ones;
 `Spline`, the closed centripetal Catmull-Rom curve through its points that ASAP draws, followed to a fifth of a pixel;
 `Dot`, `PointSet` and `Measurement` have no area and are left out. `PartOfGroup` names the group, which says tumour or
-excluded by `AnnotationSettings`; a group that is unknown there means what the group it is part of means. A group need
-not be listed under AnnotationGroups. An annotation without a group is of the group `None`, as ASAP writes it, but the
-`None` above a group is no group. Outlines that cross themselves are filled by non-zero winding, as ASAP does.
+excluded by the settings `[annotation]`; a group that is unknown there means what the group it is part of means. A
+group need not be listed under AnnotationGroups. An annotation without a group is of the group `None`, as ASAP writes
+it, but the `None` above a group is no group. Outlines that cross themselves are filled by non-zero winding, as ASAP
+does.
 
 A file may have MAX_BYTES and MAX_VERTICES; a DOCTYPE, and with it any entity, is refused.
 """

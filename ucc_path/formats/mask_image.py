@@ -1,8 +1,8 @@
 """Mask images: a PNG or TIFF, as large as the slide or smaller by one factor, whose value says what is tumour.
 
-0 is not tumour. One other value may occur, and is tumour; where there are more, `tumour_values` must say which are. The
-value of a coloured pixel is its largest channel, that of a palette its index; alpha is not looked at. A 1-bit or
-white-is-zero picture counts as seen: white is not 0.
+0 is not tumour. One other value may occur, and is tumour; where there are more, `--mask-tumour-values` must say which
+are. The value of a coloured pixel is its largest channel, that of a palette its index; alpha is not looked at. A 1-bit
+or white-is-zero picture counts as seen: white is not 0.
 
 TIFF: the first page, tiled or in strips, level 0 of a pyramid; 8 to 64 bits unsigned, or 1; tiles that were never
 written are 0; JPEG within TIFF is refused, for it blurs values. One tile or strip is in memory at a time, and may have

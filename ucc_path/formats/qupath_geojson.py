@@ -6,11 +6,11 @@ A FeatureCollection, one Feature, or a list of Features, in level-0 pixels:
      "geometry": {"type": "Polygon", "coordinates": [[[x, y], ...], [hole], ...]},
      "properties": {"objectType": "annotation", "classification": {"name": "Tumor", "color": [200, 0, 0]}}}
 
-Polygon and MultiPolygon are read, with their holes; points and lines have no area and are left out, and so is a Feature
-without geometry. The class is `classification.name`, the list `classification.names`, or `classification` itself where
-it is a string; it says tumour or excluded by `AnnotationSettings`. A class derived from another, `Tumor: Positive`,
-means what the class before its colon means unless it is known itself. Outlines that cross themselves are filled by
-non-zero winding.
+Polygon and MultiPolygon are read, with their holes; points and lines have no area and are left out, and so is a
+Feature without geometry. The class is `classification.name`, the list `classification.names`, or `classification`
+itself where it is a string; it says tumour or excluded by the settings `[annotation]`. A class derived from another,
+`Tumor: Positive`, means what the class before its colon means unless it is known itself. Outlines that cross
+themselves are filled by non-zero winding.
 
 At most MAX_BYTES of JSON are read, counted after decompression.
 

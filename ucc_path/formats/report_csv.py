@@ -6,9 +6,9 @@
                                            one, or each image is a slide
 
 UTF-8, comma, one header line, six decimals; what is undefined is empty. `model` is the name of the run's folder, with
-`-pixels` behind it where a mask is as fine as pixels; also `kmeans` (raw patches), `colour` (a line between mean
-colours), `empty` (nothing is tumour) and `grid-ceiling` (the truth, on the grid). `averaging` is `image`, the mean
-over images, or `pooled`, over all pixels; `-tissue` is appended where only tissue counts.
+`-pixels` behind it where a mask is as fine as pixels (`-exact` in `score`); also `kmeans` (raw patches), `colour` (a
+line between mean colours), `empty` (nothing is tumour) and `grid-ceiling` (the truth, on the grid). `averaging` is
+`image`, the mean over images, or `pooled`, over all pixels; `-tissue` is appended where only tissue counts.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ SLIDE_MPP = 0.5
 TUMOUR_SHARES = (0.5, 0.4, 0.6, 0.45, 0.55)  # of the tissue of each slide; the last one is never learnt from
 TILING = TilingSettings(tile_px=256, per_slide=24)
 OWN_TILING = TilingSettings(per_slide=40)
-TRAINING = TrainingSettings(supervision="kind", steps=600)
+TRAINING = TrainingSettings(supervision="kind", steps=400)
 UNET_TRAINING = TrainingSettings(steps=150, crop_px=128, evaluate_every=25)
 
 STAGES = 7
@@ -200,14 +200,12 @@ def _segment(request: DemoRequest, places: Places) -> Generator[Event, None, tup
     """The slides whose tiles are test tiles."""
     unseen = tuple(sorted({row.slide for row in tiles_csv.read(places.dataset) if row.split == "test"}))
     if not unseen:
-        raise DatasetError(
-            f"{places.dataset} has no test tiles, so that no slide is unseen; give it three slides or more"
-        )
+        raise DatasetError(f"{places.dataset} has no test tiles, so that no slide is unseen; give three slides or more")
     slides = by_name(expand([places.slides]))
     lost = [name for name in unseen if name not in slides]
     if lost:
         raise OutputError(
-            f"{places.dataset} is of other slides ({lost[0]} is not in {places.slides}); give --overwrite"
+            f"{places.dataset} is of other slides ({lost[0]} is not in {places.slides}); start anew with --overwrite"
         )
     chosen = tuple(slides[name] for name in unseen)
     yield _step(5, f"Segmenting {', '.join(unseen)}, never seen in training", f"segment {chosen[0]} -m {places.ucc}")

@@ -103,6 +103,8 @@ def _contestants(
     for run in runs:
         found.append(contestant(run, request.segmentation, request.device, tile_px=tile_px, threads=threads))
         check_names(found[-1], request)
+        if found[-1].remark:
+            yield Notice(f"{run.name}: {found[-1].remark}")
     plain = yield from baselines(request, reading, threads)
     kmeans = Contestant(KMEANS, plain.kmeans, has_clusters=True)
     try:

@@ -59,6 +59,7 @@ class Contestant:
     head: CountHead | None = None
     has_clusters: bool = False  # whose names may be matched anew
     run: Run | None = None
+    remark: str = ""  # on what computes it, where that is not the usual
 
 
 def read_runs(models: Sequence[Path]) -> list[Run]:
@@ -113,14 +114,14 @@ def contestant(run: Run, wishes: SegmentationSettings, device: str, *, tile_px: 
         multiple = settings.side_multiple
         side = -(-tile_px // multiple) * multiple
         shares = CellShares(network, margin_px=0, core_px=side, cell_px=1)
-        engine, _ = _engine(shares, wishes.inference, where, (1, side, side, _CHANNELS), threads)
-        return Contestant(run.name, PixelJudge(model, engine, side), run=run)
+        engine, remark = _engine(shares, wishes.inference, where, (1, side, side, _CHANNELS), threads)
+        return Contestant(run.name, PixelJudge(model, engine, side), run=run, remark=remark)
     shape = (wishes.batch_size, settings.patch_px, settings.patch_px, _CHANNELS)
-    engine, _ = _engine(network.get_submodule("extractor"), wishes.inference, where, shape, threads)
+    engine, remark = _engine(network.get_submodule("extractor"), wishes.inference, where, shape, threads)
     decision = decision_of(model, head if assign == HEAD else None, neighbours=wishes.neighbours, cells_a_patch=1)
     has_clusters = run.card.model in CLUSTERED and assign == CENTROIDS
     judge = PatchJudge(model, engine, decision, head, wishes.batch_size)
-    return Contestant(run.name, judge, head, has_clusters, run)
+    return Contestant(run.name, judge, head, has_clusters, run, remark)
 
 
 def _engine(network: nn.Module, wish: str, device: torch.device, shape: tuple[int, ...], threads: int) -> Any:

@@ -70,8 +70,7 @@ def opened(request: TrainRequest, identity: Mapping[str, Any]) -> Iterator[Run]:
         if not request.resume:
             what = "is a finished run" if is_finished else "is a run that was not finished; go on with --resume"
             raise OutputError(f"{folder} {what}; start anew with --overwrite, or choose another folder with -o")
-        if not is_finished:
-            _require_same(folder, record, identity)
+        _require_same(folder, record, identity)
         yield Run(folder, record, is_finished)
 
 
