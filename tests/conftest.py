@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
@@ -14,6 +16,10 @@ import tifffile
 from forks import Forks, Started
 from hypothesis import settings
 from numpy.typing import NDArray
+
+from ucc_path.workflows.events import Event, Notice
+
+R = TypeVar("R")
 
 # The same cases in every run, however busy the machine is.
 settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
@@ -196,24 +202,31 @@ def write_dataset(
     *,
     train: Mapping[str, int] = ALIKE,
     val: Mapping[str, int] = ALIKE,
+    test: Mapping[str, int] | None = None,
+    test_slides: int = 1,
     tile_px: int = 64,
     mpp: float = 2.0,
     seed: int = 0,
 ) -> Path:
-    """A data set with so many tiles of each kind in each split, and their masks; `unlabelled` is without a label."""
+    """A data set with so many tiles of each kind in each split, and their masks; `unlabelled` is without a label.
+
+    All tiles of a split are of one slide, called like it; of several test slides each gets its tiles in turn.
+    """
     from ucc_path.formats import dataset_json, png, tiles_csv
     from ucc_path.tiles.labelling import KINDS, UCC_OF_KIND, UNLABELLED
 
     rng = np.random.default_rng(seed)
     rows: list[tiles_csv.TileRow] = []
-    for split, counts in (("train", train), ("val", val)):
+    splits = {"train": train, "val": val} | ({} if test is None else {"test": test})
+    for split, counts in splits.items():
         for folder in ("images", "masks"):
             (dataset / folder / split).mkdir(parents=True)
-        for kind in [name for name in (*KINDS, UNLABELLED) for _ in range(counts.get(name, 0))]:
+        kinds = [name for name in (*KINDS, UNLABELLED) for _ in range(counts.get(name, 0))]
+        for number, kind in enumerate(kinds):
             rgb, mask = tile_pixels(kind, rng, tile_px)
             row = tiles_csv.TileRow(
                 tile_id=f"{split}_{len(rows):03}",
-                slide=split,
+                slide=f"{split}_{number % test_slides}" if split == "test" and test_slides > 1 else split,
                 split=split,
                 x_l0=len(rows) * tile_px,
                 y_l0=0,
@@ -229,6 +242,44 @@ def write_dataset(
     tiles_csv.write(dataset, rows)
     dataset_json.write(dataset, {"settings": {}, "slides": []})
     return dataset
+
+
+def add_tile(
+    dataset: Path,
+    tile_id: str,
+    tumour: NDArray[np.bool_],
+    *,
+    dark: NDArray[np.bool_] | None = None,
+    tissue: NDArray[np.bool_] | None = None,
+    density: float = 1.0,
+    slide: str = "test",
+    split: str = "test",
+    mpp: float = 2.0,
+) -> None:
+    """A further tile of a data set: its truth `tumour` (side, side), where it is `dark` and where `tissue` at all.
+
+    Unless told otherwise, what is dark is tumour and all is tissue. `density` is how strongly it is stained.
+    """
+    from ucc_path.formats import png, tiles_csv
+    from ucc_path.settings import TilingSettings
+    from ucc_path.tiles.labelling import UCC_OF_KIND, kind_of
+
+    rows = tiles_csv.read(dataset)
+    rng = np.random.default_rng(len(rows))
+    colours = np.where((tumour if dark is None else dark)[..., None], TUMOUR, TISSUE)
+    rgb = colours + rng.integers(-12, 13, colours.shape)
+    picture = 255 * (rgb / 255) ** density
+    if tissue is not None:
+        picture[~tissue] = (np.array(GLASS) + rng.integers(-3, 4, rgb.shape))[~tissue]
+    share = float(tumour.mean())
+    kind = kind_of(share, TilingSettings())
+    row = tiles_csv.TileRow(
+        tile_id, slide, split, 64 * len(rows), 0, len(tumour), mpp, share, kind, UCC_OF_KIND.get(kind or "")
+    )
+    for path, pixels in ((tiles_csv.image_path, picture), (tiles_csv.mask_path, tumour * 255)):
+        path(dataset, row).parent.mkdir(parents=True, exist_ok=True)
+        png.write(path(dataset, row), np.clip(np.rint(pixels), 0, 255).astype(np.uint8))
+    tiles_csv.write(dataset, [*rows, row])
 
 
 @pytest.fixture
@@ -264,3 +315,93 @@ def whole_run(forks: Forks, tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = forks.start(folder, "train", "dataset", "--settings", "tiny.toml").wait()
     assert done.returncode == 0, done.stderr
     return folder / "run"
+
+
+def write_segmented(
+    folder: Path,
+    name: str,
+    labels: NDArray[np.uint8],
+    *,
+    sure: NDArray[np.uint8] | int = 255,
+    cell_l0: int = 100,
+    size_l0: tuple[int, int] | None = None,
+    mpp: float = 1.0,
+    full_size: bool = False,
+    **model: Any,
+) -> None:
+    """A slide as `segment` leaves it, as far as `score` looks at it: 1 normal, 2 metastases, how `sure` of 255.
+
+    A cell is 0.1 mm wide, unless told otherwise; `size_l0` is the slide's, where cells do not cover all of it.
+    """
+    from ucc_path.formats import label_tiff, segmentation_json
+
+    rows, cols = labels.shape
+    size_l0 = size_l0 or (cols * cell_l0, rows * cell_l0)
+    folder.mkdir(parents=True, exist_ok=True)
+    enlarged: dict[str, Any] = {"enlarge": cell_l0, "size_px": size_l0, "mpp": mpp}
+    how = enlarged if full_size else {"mpp": mpp * cell_l0}
+    unsure = np.where(labels > 0, 255 - np.broadcast_to(np.uint8(sure), labels.shape), 0).astype(np.uint8)
+    label_tiff.write(folder / f"{name}_labels.tif", labels, highest=2, **how)
+    label_tiff.write(folder / f"{name}_uncertainty.tif", unsure, **how)
+    known = {"path": "somewhere/run/model.safetensors", "sha256": "0" * 64, "model": "ucc", "supervision": "ucc"}
+    classes = model.pop("classes", ("normal", "metastases"))
+    record = {
+        "slide": {"name": name, "size_l0": size_l0, "mpp": mpp},
+        "model": {**known, "mpp": 2.0, "patch_px": 16, "converged": True, **model},
+        "settings": {"segmentation": {"stride_px": 0}, "tissue": {"mpp": 8.0}, "request": {"full_size": full_size}},
+        "grid": {"cell_l0": cell_l0, "rows": rows, "cols": cols},
+        "classes": [{"label": label, "name": called} for label, called in enumerate(classes, start=1)],
+    }
+    segmentation_json.write(folder, name, record)
+
+
+def finished(work: Generator[Event, None, R]) -> tuple[list[Event], R]:
+    """All that a workflow says, and its result."""
+    events: list[Event] = []
+    while True:
+        try:
+            events.append(next(work))
+        except StopIteration as end:
+            return events, end.value
+
+
+def notices(events: Sequence[Event]) -> list[str]:
+    return [event.text for event in events if isinstance(event, Notice)]
+
+
+def evaluated(dataset: Path, *models: Path, output: Path, **how: Any) -> list[Event]:
+    """What `evaluate` says while it makes the report `output`, by settings that cost little."""
+    import torch
+
+    from ucc_path.settings import EvaluationSettings, SegmentationSettings
+    from ucc_path.workflows.evaluate import EvaluateRequest, evaluate
+
+    settings: dict[str, Any] = {
+        "segmentation": SegmentationSettings(inference="torch", batch_size=64),
+        "evaluation": EvaluationSettings(resamples=100, pictures=0),
+    }
+    threads = torch.get_num_threads()
+    try:
+        return finished(evaluate(EvaluateRequest(dataset, models, output, device="cpu", **(settings | how))))[0]
+    finally:
+        torch.set_num_threads(threads)  # which an engine sets for its process
+
+
+def table_rows(path: Path) -> list[dict[str, str]]:
+    """The rows of a CSV file."""
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def figures_in(report: Path, model: str, averaging: str = "image") -> dict[str, float]:
+    """A row of a report's `metrics.csv`; what is empty there is nan."""
+    rows = [row for row in table_rows(report / "metrics.csv") if (row["model"], row["averaging"]) == (model, averaging)]
+    assert len(rows) == 1
+    return {name: float(cell or "nan") for name, cell in rows[0].items() if name not in ("model", "averaging")}
+
+
+def counts_in(report: Path, model: str, image: str, ending: str = "") -> tuple[float, ...]:
+    """TP, FP, TN and FN of an image in a report's `images.csv`; with the ending `_tissue` over tissue alone."""
+    rows = [row for row in table_rows(report / "images.csv") if (row["model"], row["image"]) == (model, image)]
+    assert len(rows) == 1
+    return tuple(float(rows[0][name + ending] or "nan") for name in ("TP", "FP", "TN", "FN"))

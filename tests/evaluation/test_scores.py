@@ -149,3 +149,17 @@ def test_a_figure_that_no_image_has_is_not_defined(averaging: str) -> None:
     }
     assert (found["TNR"], found["FPR"], found["PA"]) == (1, 0, 1)
     assert of_nothing.shape == (8,) and np.isnan(of_nothing).all()
+
+
+def test_counts_that_are_not_known_are_left_out_of_sums_and_means() -> None:
+    # Of the second image only the outlined tumour is known: 2 found, 2 missed. TPR 0.75 and 0.5; PA of the first alone.
+    counts = np.array([[3, 1, 5, 1], [2, np.nan, np.nan, 2]])
+    by_image = dict(zip(FIGURES, average(counts, "image"), strict=True))
+    assert (by_image["TPR"], by_image["PA"]) == (0.625, 0.8)
+    pooled = dict(zip(FIGURES, average(counts, "pooled"), strict=True))
+    assert (pooled["TPR"], pooled["FPR"]) == (5 / 8, pytest.approx(1 / 6))
+
+
+def test_an_averaging_that_there_is_not_is_refused() -> None:
+    with pytest.raises(ValueError, match="no averaging 'imgae'"):
+        average(np.ones((1, 4)), "imgae")

@@ -1,6 +1,7 @@
 """Predicted against true: how many pixels, or how much area, is of each of the four kinds.
 
-A row of counts is (true positive, false positive, true negative, false negative), tumour being positive.
+A row of counts is (true positive, false positive, true negative, false negative), tumour being positive. One that is
+not known, since not all tumour is outlined, is nan.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def _columns(counts: Counts) -> NDArray[np.float64]:
     """What is to be added up over images: the counts, the figures, and whether each is defined; (images, 20)."""
     figures = figures_of(counts)
     is_defined = np.isfinite(figures)
-    return np.concatenate([counts, np.where(is_defined, figures, 0), is_defined], axis=1)
+    return np.concatenate([np.nan_to_num(counts), np.where(is_defined, figures, 0), is_defined], axis=1)
 
 
 def _figures(sums: NDArray[np.float64]) -> Figures:

@@ -48,11 +48,14 @@ def figures_of(counts: Counts) -> Figures:
 
 
 def average(counts: Counts, averaging: str) -> Figures:
-    """The figures of many images, (images, 4) -> (8,); an image for which a figure is not defined is left out of it."""
+    """The figures of many images, (images, 4) -> (8,); an image for which a figure is not defined is left out of it.
+
+    So is a count that is not known, which is nan.
+    """
     if averaging not in AVERAGINGS:
         raise ValueError(f"there is no averaging {averaging!r}")
     if averaging == "pooled":
-        return figures_of(counts.sum(axis=0))
+        return figures_of(np.nansum(counts, axis=0))
     figures = figures_of(counts)
     is_defined = np.isfinite(figures)
     return _ratio(np.where(is_defined, figures, 0).sum(axis=0), is_defined.sum(axis=0))

@@ -11,6 +11,7 @@ UTF-8, comma, one header line; what is undefined, or has no meaning for a whole 
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,5 +56,6 @@ def _rows(model: str, images: Sequence[ImageName], by_region: Mapping[str, Count
         row = [model, *("" if value is None else str(value) for value in known)]
         for region in _ENDINGS:
             own = by_region[region][place]
-            row += [f"{value:.10g}" for value in own] + [cell(value) for value in figures_of(own)]
+            row += ["" if math.isnan(value) else f"{value:.10g}" for value in own]
+            row += [cell(value) for value in figures_of(own)]
         yield row

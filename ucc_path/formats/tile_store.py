@@ -32,7 +32,7 @@ from ucc_path.stain import count_levels
 from ucc_path.tiles.splits import SPLITS
 
 _ARRAYS = ("images", "masks", "tissue", "levels")
-_SAME_MPP = 0.01  # slides of one scanner differ by less
+SAME_MPP = 0.01  # slides of one scanner differ by less
 
 Array = NDArray[Any]
 
@@ -43,7 +43,7 @@ def common_scale(rows: Sequence[TileRow]) -> tuple[int, float]:
         raise DatasetError("the data set has no tiles for this; make it anew with ucc-path tile from more slides")
     first = rows[0]
     for row in rows:
-        if row.tile_px != first.tile_px or not math.isclose(row.mpp, first.mpp, rel_tol=_SAME_MPP):
+        if row.tile_px != first.tile_px or not math.isclose(row.mpp, first.mpp, rel_tol=SAME_MPP):
             raise DatasetError(
                 f"the tiles are not alike: {first.tile_id} has {first.tile_px} px at {first.mpp:g} um/px, "
                 f"{row.tile_id} has {row.tile_px} px at {row.mpp:g} um/px; "

@@ -10,6 +10,7 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 from ucc_path.ahead import in_order, usable_cores
 from ucc_path.errors import ModelError
@@ -66,15 +67,16 @@ def evaluate(request: EvaluateRequest) -> Generator[Event, None, EvaluateReport]
     for run in runs:
         check_fits(run, rows, request.dataset)
     remarks = [remark for run in runs for remark in remarks_on(run, rows, request.dataset, request.split)]
-    yield from [*notices, *map(Notice, remarks)]
+    notes = [*notices, *map(Notice, remarks)]
+    yield from notes
     patch_px = runs[0].card.settings.patch_px
     reading = Reading(request.dataset, patch_px, request.segmentation.min_tissue, request.tissue)
     with replacing_folder(request.output, marker=report_json.NAME, overwrite=request.overwrite) as folder:
         known = yield from _standards(rows, runs, reading)
-        contestants, baseline_split = yield from _contestants(request, runs, reading, rows[0].tile_px)
+        contestants, baseline_split = yield from _contestants(request, runs, reading, rows[0].tile_px, notes)
         tallies = yield from _judge(rows, contestants, known, reading)
         yield Step("Writing the report")
-        every = [notice.text for notice in notices] + remarks
+        every = [note.text for note in notes]
         results = results_of(request, rows, tallies, patch_px=patch_px, baseline_split=baseline_split, remarks=every)
         shown = list(_shown(results, tallies, known, reading))
         _write(folder, results, shown)
@@ -96,24 +98,31 @@ def _standards(
 
 
 def _contestants(
-    request: EvaluateRequest, runs: Sequence[Run], reading: Reading, tile_px: int
+    request: EvaluateRequest, runs: Sequence[Run], reading: Reading, tile_px: int, notes: list[Notice]
 ) -> Generator[Event, None, tuple[list[Contestant], str]]:
-    """The models, then what they are compared with; and the split that the baselines are of."""
+    """The models, then what they are compared with; and the split that the baselines are of.
+
+    What is to be said of them is added to `notes`.
+    """
+    known = len(notes)
     threads, found = usable_cores(), []
     for run in runs:
         found.append(contestant(run, request.segmentation, request.device, tile_px=tile_px, threads=threads))
         check_names(found[-1], request)
         if found[-1].remark:
-            yield Notice(f"{run.name}: {found[-1].remark}")
+            notes.append(Notice(f"{run.name}: {found[-1].remark}"))
     plain = yield from baselines(request, reading, threads)
     kmeans = Contestant(KMEANS, plain.kmeans, has_clusters=True)
     try:
         check_names(kmeans, request)
         found.append(kmeans)
     except ModelError:
-        yield Notice("no kinds of tiles are known, so that raw clusters have no names: kmeans is left out")
+        notes.append(Notice("no kinds of tiles are known, so that raw clusters have no names: kmeans is left out"))
     if plain.colour is not None:
         found.append(Contestant(COLOUR, plain.colour))
+    if plain.split != "train":
+        notes.append(Notice(f"there are no train tiles, so that the baselines are made of {plain.split} tiles"))
+    yield from notes[known:]
     return [*found, Contestant(EMPTY, Empty()), Contestant(GRID_CEILING, GridCeiling())], plain.split
 
 
@@ -165,6 +174,6 @@ def _write(folder: Path, results: Results, shown: Sequence[Shown]) -> None:
     image_scores_csv.write(folder, image_names(results.rows), results.counts)
     dataset_href = results.request.dataset.resolve().as_uri()
     with suppress(ValueError):  # on another drive
-        dataset_href = os.path.relpath(results.request.dataset.resolve(), results.request.output.resolve())
+        dataset_href = quote(os.path.relpath(results.request.dataset.resolve(), results.request.output.resolve()))
     report_html.write(folder / report_html.NAME, page_of(results, shown, dataset_href))
     report_json.write(folder, record_of(results))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from ucc_path.ahead import in_order
 from ucc_path.clusters import UNKNOWN, fit
 from ucc_path.errors import DatasetError
-from ucc_path.formats import labels_csv, tiles_csv
+from ucc_path.formats import labels_csv, tile_store, tiles_csv
 from ucc_path.formats.tiles_csv import TileRow
 from ucc_path.seeding import stream
 from ucc_path.tiles.labelling import CLASSES, KINDS
@@ -19,7 +20,7 @@ from ucc_path.tiles.splits import SPLITS
 from ucc_path.workflows.evaluate.judges import MeanColour, RawClusters, mean_colours, raw
 from ucc_path.workflows.evaluate.request import EvaluateRequest
 from ucc_path.workflows.evaluate.tiles import Reading, read_patches
-from ucc_path.workflows.events import Event, Notice, Progress
+from ucc_path.workflows.events import Event, Progress
 
 _MOST_OF_TILE = 64  # patches, so that many tiles are seen
 _STARTS = 4
@@ -41,12 +42,12 @@ def baselines(request: EvaluateRequest, reading: Reading, threads: int) -> Gener
     """
     table = labels_csv.apply(tiles_csv.read(request.dataset), labels_csv.read(request.dataset))
     split = next(name for name in SPLITS if any(row.split == name for row in table))
-    if split != "train":
-        yield Notice(f"there are no train tiles, so that the baselines are made of {split} tiles")
     settings = request.evaluation
     rng = stream(settings.seed, "raw patches")
-    each = min(_MOST_OF_TILE, (reading.patch_side(table[0])) ** 2)
-    rows = _in_turn([row for row in table if row.split == split], rng)[: -(-settings.kmeans_patches // each)]
+    chosen_rows = [row for row in table if row.split == split]
+    _require_scale(chosen_rows, next(row for row in table if row.split == request.split), request)
+    each = min(_MOST_OF_TILE, (reading.patch_side(chosen_rows[0])) ** 2)
+    rows = _in_turn(chosen_rows, rng)[: -(-settings.kmeans_patches // each)]
     patches, kinds = [], []
     for done, (row, found) in enumerate(
         zip(rows, in_order(lambda row: read_patches(row, reading), rows, threads), strict=True), start=1
@@ -60,6 +61,15 @@ def baselines(request: EvaluateRequest, reading: Reading, threads: int) -> Gener
     every, known = np.concatenate(patches), np.concatenate(kinds)
     clusters = fit(raw(every), known, clusters=len(CLASSES), seed=settings.seed, starts=_STARTS)
     return Baselines(RawClusters(clusters), _by_colour(every, known), split)
+
+
+def _require_scale(rows: Sequence[TileRow], judged: TileRow, request: EvaluateRequest) -> None:
+    for row in rows:
+        if not math.isclose(row.mpp, judged.mpp, rel_tol=tile_store.SAME_MPP):
+            raise DatasetError(
+                f"{row.split} tiles of {request.dataset} are at {row.mpp:g} um/px and {judged.split} tiles at "
+                f"{judged.mpp:g}; make the data set anew with ucc-path tile and one --mpp"
+            )
 
 
 def _by_colour(patches: NDArray[np.uint8], kinds: NDArray[np.int64]) -> MeanColour | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
@@ -157,7 +158,7 @@ class GridCeiling:
 
 def raw(patches: NDArray[np.uint8]) -> Floats:
     """Patches (n, side, side, 3) as rows of light, from 0 to 1."""
-    return np.asarray(patches.reshape(len(patches), -1) / np.float32(255), np.float32)
+    return np.asarray(patches.reshape(len(patches), math.prod(patches.shape[1:])) / np.float32(255), np.float32)
 
 
 def mean_colours(patches: NDArray[np.uint8]) -> NDArray[np.float64]:

@@ -99,7 +99,7 @@ def _tables(results: Results) -> list[Html]:
     first, *others = _CAPTIONS
     scores = results.table
     parts = [score_table(scores, first, caption=_CAPTIONS[first].format(share=share, drawn="images"))]
-    if len(results.slides) > 1:
+    if any(np.isfinite(found[first].low_slides).any() for found in scores.values()):
         caption = _CAPTIONS[first].format(share=share, drawn="whole slides")
         again = score_table(scores, first, caption=caption, by_slides=True)
         parts.append(disclosure("The same with intervals over slides", [again]))

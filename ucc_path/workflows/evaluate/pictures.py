@@ -43,7 +43,7 @@ def choose(counts: Counts, each: int) -> dict[str, list[int]]:
     accuracy = figures_of(counts)[:, FIGURES.index("PA")]
     share = counts[:, [TP, FN]].sum(axis=1) / np.maximum(counts.sum(axis=1), 1)
     is_mixed = (share > _PURE_BELOW) & (share < 1 - _PURE_BELOW)
-    order = np.argsort(np.where(np.isfinite(accuracy), accuracy, -1), kind="stable")
+    order = np.argsort(accuracy, kind="stable")[: np.count_nonzero(np.isfinite(accuracy))]  # without tissue it has none
     mixed, pure = order[is_mixed[order]], order[~is_mixed[order]]
     middle = max(0, (len(mixed) - each) // 2)
     found: dict[str, list[int]] = {BEST: [], TYPICAL: [], WORST: [], WORST_PURE: pure[:each].tolist()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from ucc_path.features.heads import CountHead
 from ucc_path.features.levels import FromLevels
 from ucc_path.formats import metrics_csv, model_safetensors, run_json
 from ucc_path.formats.metrics_csv import MetricsRow
+from ucc_path.formats.tile_store import SAME_MPP
 from ucc_path.formats.tiles_csv import TileRow
 from ucc_path.model import UCC, Unet
 from ucc_path.model.card import ModelCard
@@ -33,7 +35,6 @@ KMEANS, COLOUR, EMPTY, GRID_CEILING = "kmeans", "colour", "empty", "grid-ceiling
 PIXELS = "-pixels"
 """Behind the name of a model that sees pixels: its mask as fine as that, and not on the grid."""
 
-_SAME_MPP = 0.01
 _CHANNELS = 3
 
 
@@ -72,7 +73,7 @@ def read_runs(models: Sequence[Path]) -> list[Run]:
             ("scale in um/px", first.card.mpp, run.card.mpp),
             ("patch_px", first.card.settings.patch_px, run.card.settings.patch_px),
         ):
-            if not math.isclose(ours, theirs, rel_tol=_SAME_MPP):
+            if not math.isclose(ours, theirs, rel_tol=SAME_MPP):
                 raise ModelError(
                     f"{first.path} and {run.path} have another {what} ({ours:g} and {theirs:g}), "
                     "so that their grids differ; compare them apart"
@@ -83,7 +84,7 @@ def read_runs(models: Sequence[Path]) -> list[Run]:
 def check_fits(run: Run, rows: Sequence[TileRow], dataset: Path) -> None:
     """ModelError where a model cannot look at these tiles."""
     settings, mpp, side = run.card.settings, rows[0].mpp, rows[0].tile_px
-    if not math.isclose(run.card.mpp, mpp, rel_tol=_SAME_MPP):
+    if not math.isclose(run.card.mpp, mpp, rel_tol=SAME_MPP):
         raise ModelError(
             f"{run.path} was trained at {run.card.mpp:g} um/px and the tiles of {dataset} are at {mpp:g}; "
             f"make tiles with ucc-path tile --mpp {run.card.mpp:g}, or take a model trained on these"
@@ -135,6 +136,8 @@ def _names(paths: Sequence[Path]) -> list[str]:
     if doubles:
         raise ModelError(f"{doubles[0]} is named twice; name every model once")
     parts = [(path.parent if path.name == model_safetensors.NAME else path.with_suffix("")).parts for path in whole]
+    if len(set(parts)) < len(parts):
+        raise ModelError("a run and a file beside it have one name; rename one of them")
     depth = 1
     while len({own[-depth:] for own in parts}) < len(parts):
         depth += 1
@@ -150,9 +153,8 @@ def _names(paths: Sequence[Path]) -> list[str]:
 def _read(name: str, path: Path) -> Run:
     card, tensors = model_safetensors.read(path)
     record, metrics = None, []
-    try:
-        record = run_json.read(path.parent)
-        metrics = metrics_csv.read(path.parent)
-    except RunError:  # a model may be passed on without its run
-        pass
+    with suppress(RunError):  # a model may be passed on without its run
+        if path.name == model_safetensors.NAME:  # another file that lies there is of another run
+            record = run_json.read(path.parent)
+            metrics = metrics_csv.read(path.parent)
     return Run(name, path, sha256_of(path), card, tensors, record, tuple(metrics))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -64,31 +64,41 @@ def sources_of(request: ScoreRequest) -> Sources:
     records = segmentation_json.all_in(request.folder)
     if not records:
         raise OutputError(f"{request.folder} holds no segmented slides; make them with ucc-path segment -o")
+    for name, record in records.items():
+        _require_whole(segmentation_json.path_of(request.folder, name), record)
     model = _model_of(request.folder, records)
     unknown = sorted(set(request.not_exhaustive) - set(records))
     if unknown:
         raise OutputError(f"there is no slide {few(unknown)} in {request.folder}; check --not-exhaustive")
-    matched = _matched(request, records)
-    remarks = [] if records.keys() == matched.keys() else [_skipped(sorted(records.keys() - matched.keys()))]
+    rules = {name: rule_for(name) if request.camelyon_rules else None for name in records}
+    left_out = {name: rule.reason for name, rule in rules.items() if rule is not None and not rule.kinds}
+    if len(left_out) == len(records):
+        raise OutputError(f"no slide in {request.folder} is left to be scored; see --no-camelyon-rules")
+    matched = _matched(request, [name for name in records if name not in left_out])
+    remarks = [f"{name}: {reason}" for name, reason in left_out.items()]
+    skipped = sorted(records.keys() - matched.keys() - left_out.keys())
+    if skipped:
+        remarks.append(f"without an annotation, and therefore skipped: {few(skipped)}")
     if not all(record["model"]["converged"] for record in records.values()):
         remarks.append(f"{model} did no better than guessing when it was trained: its masks mean nothing")
     slides = []
     for name, annotation in sorted(matched.items()):
-        rule = rule_for(name) if request.camelyon_rules else None
-        if rule is not None and not rule.kinds:
-            remarks.append(f"{name}: {rule.reason}")
-            continue
-        is_exhaustive = rule is None and name not in request.not_exhaustive
+        is_exhaustive = rules[name] is None and name not in request.not_exhaustive
         if not is_exhaustive:
             remarks.append(f"{name}: its tumour is not all outlined, so that tissue beside the outlines is left out")
         slides.append(Source(name, records[name], annotation, is_exhaustive))
-    if not slides:
-        raise OutputError(f"no slide in {request.folder} is left to be scored; see --no-camelyon-rules")
     return Sources(tuple(slides), model, tuple(remarks))
 
 
-def _skipped(names: list[str]) -> str:
-    return f"{len(names)} slides have no annotation and are skipped ({few(names)})"
+def _require_whole(path: Path, record: Mapping[str, Any]) -> None:
+    """OutputError where a record lacks what is needed of it; somebody may have edited it."""
+    try:
+        parts = [record["slide"]["size_l0"], record["slide"]["mpp"], record["grid"]["cell_l0"], record["grid"]["rows"]]
+        parts += [record["grid"]["cols"], record["settings"]["request"], record["settings"]["segmentation"]]
+        parts += [record["settings"]["tissue"], [found["name"] for found in record["classes"]]]
+        parts += [record["model"][key] for key in ("path", "sha256", "converged", "model", "supervision")]
+    except (KeyError, TypeError) as err:
+        raise OutputError(f"{path} is not whole (no {err}); segment the slide anew with --overwrite") from err
 
 
 def _model_of(folder: Path, records: Mapping[str, Mapping[str, Any]]) -> str:
@@ -110,12 +120,12 @@ def _model_of(folder: Path, records: Mapping[str, Mapping[str, Any]]) -> str:
     return next(name for name in names if name and name.isprintable() and name not in (EMPTY, GRID_CEILING))
 
 
-def _matched(request: ScoreRequest, records: Mapping[str, Any]) -> dict[str, Path | None]:
+def _matched(request: ScoreRequest, names: Sequence[str]) -> dict[str, Path | None]:
     """The annotation of each slide that has one, or is to be taken for normal."""
     index = index_annotations(request.annotations)
-    matched = {name: annotation_for(index, name) for name in records}
+    matched = {name: annotation_for(index, name) for name in names}
     missing = sorted(name for name, path in matched.items() if path is None)
-    if len(missing) == len(records) and request.unannotated != "normal":
+    if len(missing) == len(names) and request.unannotated != "normal":
         there = few(sorted(index)) if index else "nothing"
         raise AnnotationError(
             f"{request.annotations} annotates none of the slides of {request.folder}, which are {few(missing)}; "

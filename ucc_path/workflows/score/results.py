@@ -35,8 +35,13 @@ class Results:
 
     @property
     def remarks(self) -> tuple[str, ...]:
+        beyond = [
+            f"{slide.name}: {slide.outside_share:.1%} of the outlined tumour lies beyond the slide"
+            for slide in self.slides
+            if slide.outside_share
+        ]
         failed = [f"{failure.item} failed and is not in the figures: {failure.reason}" for failure in self.failures]
-        return (*self.sources.remarks, *failed)
+        return (*self.sources.remarks, *beyond, *failed)
 
 
 def results_of(

@@ -126,7 +126,7 @@ def _counts(
         for row, mask in ((EXACT, predicted), (EMPTY, nothing), (GRID_CEILING, ceiling)):
             found[row][region] = _by_area(mask[where], shares[where]) + rest
     if not is_exhaustive:  # of what is not outlined nothing is known
-        unknown = np.array([1, 0, 0, 1])
+        unknown = np.array([1, np.nan, np.nan, 1])
         found = {row: {region: own * unknown for region, own in found[row].items()} for row in ROWS}
     return found
 
