@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -20,6 +21,10 @@ from numpy.typing import NDArray
 from ucc_path.workflows.events import Event, Notice
 
 R = TypeVar("R")
+
+# A run in the background is deaf to Ctrl-C, and so would be all that it starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The same cases in every run, however busy the machine is.
 settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)

@@ -91,6 +91,7 @@ def _standards(
         return {}
     slides = len({row.slide for row in rows})
     found: dict[str, Change] = {}
+    yield Progress("looking at stains", 0, slides, "slides")
     for slide, standard in standards(rows, reading, usable_cores()):
         found[slide] = standard
         yield Progress("looking at stains", len(found), slides, "slides")
@@ -138,6 +139,7 @@ def _judge(
         return count_tiles(tiles, contestants, known.get(group[0].slide))
 
     done = 0
+    yield Progress("judging", 0, len(rows), "tiles")
     for group, found in zip(groups, in_order(work, groups, usable_cores()), strict=True):
         for row, counted in zip(group, found, strict=True):
             for tally, own in zip(tallies, counted, strict=True):

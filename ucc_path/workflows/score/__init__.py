@@ -67,6 +67,7 @@ def _score_all(
     ]
     slides: list[SlideScore] = []
     failures: list[Failure] = []
+    yield Progress("scoring", 0, len(jobs), "slides")
     with Workers(min(request.workers, len(jobs))) as workers:
         for job, found in workers.run(score, jobs):
             if isinstance(found, UccPathError):

@@ -160,6 +160,7 @@ def learn(job: Job, lesson: Lesson, should_stop: Callable[[], bool]) -> Generato
             lambda: batches.validation(lesson.val, waits_s.append),
             settings,
         )
+        yield _progress(learner, job)
         try:
             for evaluation in steps:
                 now_s = time.perf_counter()
