@@ -181,6 +181,7 @@ def test_all_files_of_the_design_are_there_and_nothing_else(report: Path, cohort
     assert sorted(path.name for path in report.iterdir()) == names
     figures = [f"{name}_agreement.png" for name in ("healthy", "lesions", "mine", "tumor_010")]
     assert sorted(path.name for path in (report / "figures").glob("*.png")) == figures
+    assert (report / "figures" / "froc.svg").read_text().startswith("<svg ")
     assert not list(cohort.glob("*.lock")) + list(cohort.glob("*.partial"))
     text = (report / "report.html").read_text(encoding="utf-8")
     assert all(word not in text for word in ("<script", "<link", "url(", 'src="http'))

@@ -21,8 +21,9 @@ from ucc_path.formats import image_scores_csv, png, report_csv, report_html, rep
 from ucc_path.formats.atomic import replacing_folder
 from ucc_path.formats.image_scores_csv import ImageName
 from ucc_path.formats.segmentation_json import ENDINGS
+from ucc_path.report.svg import drawing
 from ucc_path.workflows.events import Event, Failure, Notice, Progress, Step
-from ucc_path.workflows.score.page import SlidePicture, page_of
+from ucc_path.workflows.score.page import SlidePicture, froc_panel, page_of
 from ucc_path.workflows.score.request import ScoreRequest, Sources, sources_of
 from ucc_path.workflows.score.results import Results, record_of, results_of
 from ucc_path.workflows.score.slide import EXACT, ScoreJob, SlideScore, score
@@ -95,6 +96,8 @@ def _write(folder: Path, results: Results) -> None:
         slide.name: _pictures(results.request.folder, folder / FIGURES_FOLDER, slide.name)
         for slide in _chosen(results.slides, results.request.evaluation.pictures)
     }
+    if results.froc.lesions:
+        report_html.write(folder / FIGURES_FOLDER / "froc.svg", drawing(froc_panel(results), y_range=(0.0, 1.0)))
     report_html.write(folder / report_html.NAME, page_of(results, pictures))
     report_json.write(folder, record_of(results))
 

@@ -111,8 +111,7 @@ def _lesions(results: Results) -> list[Html | str]:
     }
     rows = [Row(name, _froc_cells(found)) for name, found in sizes.items()]
     head = ["lesions", "there", "hit", "FROC", *(f"at {rate:g}" for rate in FALSE_POSITIVES)]
-    curve = Series("all lesions", results.froc.false_positives.tolist(), results.froc.sensitivity.tolist())
-    panel = Panel("Lesions found", "false alarms a slide", (curve,))
+    panel = froc_panel(results)
     caption = (
         "Share of lesions that are hit at so many false alarms a slide, by size; the score is the mean of the six. "
         "Isolated tumour cells (below 275 µm) are not in all lesions."
@@ -123,6 +122,12 @@ def _lesions(results: Results) -> list[Html | str]:
         drawing(near, x_range=(0.0, FALSE_POSITIVES[-1]), y_range=(0.0, 1.0)),
     ]
     return [table(head, rows, caption=caption), charts(curves, caption="From the surest polygons to all of them.")]
+
+
+def froc_panel(results: Results) -> Panel:
+    """Lesions found against false alarms."""
+    curve = Series("all lesions", results.froc.false_positives.tolist(), results.froc.sensitivity.tolist())
+    return Panel("Lesions found", "false alarms a slide", (curve,))
 
 
 def _froc_cells(found: Froc) -> list[Cell]:
