@@ -35,6 +35,8 @@ GROUPS = {
 COMMANDS = {name: line for commands in GROUPS.values() for name, line in commands.items()}
 """In the order of use, with the line that `--help` shows; a command's module is imported only when it is called."""
 
+_HELP_FLAGS = ["-h", "--help"]
+
 EXIT_SOME_FAILED = 1
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 130
@@ -51,6 +53,7 @@ class Commands(click.Group):
             return None
         module = name.replace("-", "_")
         command: click.Command = getattr(importlib.import_module(f".{module}", __package__), module)
+        command.context_settings.setdefault("help_option_names", _HELP_FLAGS)  # as of the group, also when called alone
         return command
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
@@ -67,7 +70,7 @@ class Commands(click.Group):
                 formatter.write_dl([(name.ljust(widest), line) for name, line in commands.items()])
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(cls=Commands, context_settings={"help_option_names": _HELP_FLAGS, "max_content_width": 110})
 @click.version_option(__version__, prog_name="ucc-path")
 def ucc_path() -> None:
     """Segment whole-slide images from a label that costs a second: is this crop one kind of tissue, or a mix?
