@@ -43,15 +43,7 @@ Examples:
     help="Folder of a trained model, or its model.safetensors; again for each further one. Pictures are chosen by the "
     "first.  [default: run]",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    default=Path("report"),
-    show_default=True,
-    metavar="REPORT",
-    help="Folder to make.",
-)
+@options.report
 @click.option(
     "--split",
     type=click.Choice(("test", "val")),

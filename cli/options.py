@@ -35,6 +35,15 @@ workers = click.option(
 )
 
 
+report = click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    default=Path("report"),
+    show_default=True,
+    metavar="REPORT",
+    help="Folder to make.",
+)
 unannotated = click.option(
     "--unannotated",
     type=click.Choice(UNANNOTATED),

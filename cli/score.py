@@ -35,15 +35,7 @@ Examples:
     required=True,
     help="File or folder of annotations, matched by name.",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    default=Path("report"),
-    show_default=True,
-    metavar="REPORT",
-    help="Folder to make.",
-)
+@options.report
 @options.unannotated
 @click.option(
     "--not-exhaustive",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-PAPER: dict[str, tuple[float, float, float, float, float]] = {
-    "UCC": (0.818, 0.149, 0.851, 0.182, 0.863),
-    "Unet": (0.860, 0.126, 0.874, 0.140, 0.889),
-    "k-means": (0.370, 0.271, 0.729, 0.630, 0.512),
+PAPER: dict[str, dict[str, float]] = {
+    "UCC": {"TPR": 0.818, "FPR": 0.149, "TNR": 0.851, "FNR": 0.182, "PA": 0.863},
+    "Unet": {"TPR": 0.860, "FPR": 0.126, "TNR": 0.874, "FNR": 0.140, "PA": 0.889},
+    "k-means": {"TPR": 0.370, "FPR": 0.271, "TNR": 0.729, "FNR": 0.630, "PA": 0.512},
 }
-"""TPR, FPR, TNR, FNR, PA, the mean over images (Oner, Lee, Sung; ICLR 2020)."""
+"""The mean over images (Oner, Lee, Sung; ICLR 2020)."""

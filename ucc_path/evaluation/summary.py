@@ -13,6 +13,9 @@ from ucc_path.evaluation.intervals import intervals
 from ucc_path.evaluation.scores import AVERAGINGS, Figures, average
 from ucc_path.settings import EvaluationSettings
 
+EMPTY, GRID_CEILING = "empty", "grid-ceiling"
+"""Rows that need no model: nothing is tumour; the truth, on the grid."""
+
 REGIONS = ("", "-tissue")
 """Over all pixels, as the paper; or over tissue alone. Behind the name of an averaging."""
 

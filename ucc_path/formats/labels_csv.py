@@ -58,6 +58,11 @@ def read(dataset: Path) -> dict[str, TileLabel]:
         raise DatasetError(f"{path} is not a table of text ({err}); save it as UTF-8 CSV") from err
 
 
+def labelled_tiles(dataset: Path) -> list[TileRow]:
+    """The tiles of a data set with the labels that people gave."""
+    return apply(tiles_csv.read(dataset), read(dataset))
+
+
 def apply(rows: Sequence[TileRow], labels: Mapping[str, TileLabel]) -> list[TileRow]:
     """The rows with the labels that people gave; a label for a tile that is not there is refused.
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from ucc_path.evaluation.paper import PAPER
 from ucc_path.evaluation.scores import FIGURES
 from ucc_path.evaluation.summary import Summary, Table
-from ucc_path.report.page import Cell, Html, Row, table
+from ucc_path.report.page import Cell, Html, Row, facts, table
 
 NOTHING = "–"
 MEANINGS = (
@@ -37,17 +37,12 @@ def span(low: float, high: float) -> str:
     return f"{low:.3f}–{high:.3f}" if math.isfinite(low) and math.isfinite(high) else ""
 
 
-def score_table(
-    scores: Table, averaging: str, *, caption: str, by_slides: bool = False, names: Mapping[str, str] | None = None
-) -> Html:
-    """One row a model; `by_slides` shows the intervals with slides drawn again, `names` what a row is called in full.
+def score_table(scores: Table, averaging: str, *, caption: str, by_slides: bool = False) -> Html:
+    """One row a model; `by_slides` shows the intervals with slides drawn again.
 
     Beside the mean over images stand the paper's own figures, which are the same mean of other images.
     """
-    rows = [
-        Row((names or {}).get(model, model), _cells(by_averaging[averaging], by_slides))
-        for model, by_averaging in scores.items()
-    ]
+    rows = [Row(model, _cells(by_averaging[averaging], by_slides)) for model, by_averaging in scores.items()]
     if averaging == "image":
         rows += [Row(f"paper: {name}", _published(values), kind="reference") for name, values in PAPER.items()]
     return table(["model", *FIGURES], rows, caption=caption)
@@ -58,9 +53,8 @@ def _cells(summary: Summary, by_slides: bool) -> list[Cell]:
     return [Cell(figure(value), span(low, high)) for value, low, high in zip(summary.value, lows, highs, strict=True)]
 
 
-def _published(values: Sequence[float]) -> list[Cell]:
-    missing = len(FIGURES) - len(values)
-    return [Cell(figure(value)) for value in values] + [Cell(NOTHING)] * missing
+def _published(values: Mapping[str, float]) -> list[Cell]:
+    return [Cell(figure(values.get(name))) for name in FIGURES]
 
 
 def in_words(name: str, summary: Summary) -> str:
@@ -101,6 +95,11 @@ def duration(seconds: float | None) -> str:
     if minutes >= 60:
         return f"{minutes // 60} h {minutes % 60} min"
     return f"{minutes} min {left} s" if minutes else f"{left} s"
+
+
+def settings_list(settings: Mapping[str, Mapping[str, object]]) -> Html:
+    """Settings by table, as a list to read."""
+    return facts({f"{group} {name}": shown(value) for group, own in settings.items() for name, value in own.items()})
 
 
 def shown(value: object) -> str:

@@ -12,13 +12,13 @@ from pathlib import Path
 
 from ucc_path.errors import DatasetError, OutputError
 from ucc_path.evaluation.scores import FIGURES
-from ucc_path.evaluation.summary import Table
+from ucc_path.evaluation.summary import EMPTY, Table
 from ucc_path.formats import dataset_json, tiles_csv
 from ucc_path.formats.atomic import explaining
 from ucc_path.settings import TilingSettings, TrainingSettings
 from ucc_path.synthetic import make_slide
 from ucc_path.workflows.evaluate import EvaluateRequest, evaluate
-from ucc_path.workflows.evaluate.runs import COLOUR, EMPTY, KMEANS
+from ucc_path.workflows.evaluate.runs import COLOUR, KMEANS
 from ucc_path.workflows.events import Event, Progress, Step
 from ucc_path.workflows.score import ScoreRequest, score_slides
 from ucc_path.workflows.score.slide import EXACT
@@ -29,7 +29,7 @@ from ucc_path.workflows.train import TrainRequest, train
 
 SLIDE_PX = (6000, 6000)
 SLIDE_MPP = 0.5
-TUMOUR_SHARES = (0.5, 0.4, 0.6, 0.45, 0.55)  # of the tissue of each slide; the last one is never learnt from
+TUMOUR_SHARES = (0.5, 0.4, 0.6, 0.45, 0.55)  # of the tissue of each slide
 TILING = TilingSettings(tile_px=256, per_slide=24)
 OWN_TILING = TilingSettings(per_slide=40)
 TRAINING = TrainingSettings(supervision="kind", steps=400)
@@ -157,7 +157,9 @@ def _make_slides(request: DemoRequest, folder: Path) -> Generator[Event, None, N
 
 def _tile(request: DemoRequest, places: Places) -> Generator[Event, None, None]:
     tiling = request.tiling
-    command = f"tile {places.slides} --tile-px {tiling.tile_px} --per-slide {tiling.per_slide} -o {places.dataset}"
+    where = f" --annotations {request.annotations}" if request.annotations else ""
+    how = f"--tile-px {tiling.tile_px} --per-slide {tiling.per_slide}"
+    command = f"tile {places.slides}{where} {how} -o {places.dataset}"
     yield _step(2, "Cropping tiles, each with one label: normal, metastases, or a mixture", command)
     if not request.overwrite and (places.dataset / dataset_json.NAME).exists():
         yield Step(f"{places.dataset} is there already and is used; start anew with --overwrite")

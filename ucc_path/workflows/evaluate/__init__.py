@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from ucc_path.ahead import in_order, usable_cores
 from ucc_path.errors import ModelError
-from ucc_path.evaluation.summary import Table
+from ucc_path.evaluation.summary import EMPTY, GRID_CEILING, Table
 from ucc_path.formats import image_scores_csv, png, report_csv, report_html, report_json
 from ucc_path.formats.atomic import replacing_folder
 from ucc_path.formats.tiles_csv import TileRow
@@ -32,8 +32,6 @@ from ucc_path.workflows.evaluate.request import EvaluateRequest, choose_tiles
 from ucc_path.workflows.evaluate.results import Results, image_names, record_of, results_of
 from ucc_path.workflows.evaluate.runs import (
     COLOUR,
-    EMPTY,
-    GRID_CEILING,
     KMEANS,
     Contestant,
     Run,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ucc_path.ahead import in_order
 from ucc_path.clusters import UNKNOWN, fit
 from ucc_path.errors import DatasetError
-from ucc_path.formats import labels_csv, tile_store, tiles_csv
+from ucc_path.formats import labels_csv, tile_store
 from ucc_path.formats.tiles_csv import TileRow
 from ucc_path.seeding import stream
 from ucc_path.tiles.labelling import CLASSES, KINDS
@@ -40,7 +40,7 @@ def baselines(request: EvaluateRequest, reading: Reading, threads: int) -> Gener
 
     As many tiles of each kind as there are, in turn, so that the rare kinds are not lost among the others.
     """
-    table = labels_csv.apply(tiles_csv.read(request.dataset), labels_csv.read(request.dataset))
+    table = labels_csv.labelled_tiles(request.dataset)
     split = next(name for name in SPLITS if any(row.split == name for row in table))
     settings = request.evaluation
     rng = stream(settings.seed, "raw patches")

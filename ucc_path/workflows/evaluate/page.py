@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 from urllib.parse import quote
 
 import numpy as np
 
 from ucc_path.evaluation.scores import FIGURES
+from ucc_path.evaluation.summary import EMPTY, GRID_CEILING
 from ucc_path.formats import jpeg
 from ucc_path.report.page import (
     Cell,
@@ -38,14 +38,15 @@ from ucc_path.report.score_table import (
     percent,
     ranked,
     score_table,
-    shown,
+    settings_list,
 )
 from ucc_path.report.svg import distributions, drawing
 from ucc_path.tiles.labelling import CLASSES
 from ucc_path.workflows.curves import loss_panels
 from ucc_path.workflows.evaluate.pictures import Shown
-from ucc_path.workflows.evaluate.results import ModelResult, Results, record_of
-from ucc_path.workflows.evaluate.runs import COLOUR, EMPTY, GRID_CEILING, KMEANS, PIXELS
+from ucc_path.workflows.evaluate.results import ModelResult, Results, settings_of
+from ucc_path.workflows.evaluate.runs import COLOUR, KMEANS, PIXELS
+from ucc_path.workflows.versions import versions
 
 _CAPTIONS = {
     "image": "Mean over images, all pixels, as the paper reports. Below each figure: its {share} interval, {drawn} "
@@ -59,9 +60,8 @@ _CAPTIONS = {
 def page_of(results: Results, tiles: Sequence[Shown], dataset_href: str) -> str:
     """`dataset_href` leads from the report to the data set."""
     request = results.request
-    title = (
-        f"{', '.join(model.run.name for model in results.models)} on {request.split} tiles of {request.dataset.name}"
-    )
+    names = ", ".join(model.run.name for model in results.models)
+    title = f"{names} on {request.split} tiles of {request.dataset.resolve().name}"
     sections = [
         Section("How good", (*_tables(results),)),
         Section("What it cost", (_costs(results),)),
@@ -229,10 +229,9 @@ def _method(results: Results) -> list[str]:
 
 
 def _settings(results: Results) -> list[Html]:
-    record: dict[str, Any] = record_of(results)
     runs = {model.run.name: f"{model.run.path} (sha256 {model.run.sha256[:12]})" for model in results.models}
     trained = [
-        disclosure(f"How {model.run.name} was trained", [facts(_flat(model.trained_with))])
+        disclosure(f"How {model.run.name} was trained", [settings_list(model.trained_with)])
         for model in results.models
         if model.trained_with
     ]
@@ -240,12 +239,7 @@ def _settings(results: Results) -> list[Html]:
     return [
         paragraph("Models and data"),
         facts({**data, **runs}),
-        disclosure("Settings", [facts(_flat(record["settings"]))]),
+        disclosure("Settings", [settings_list(settings_of(results.request))]),
         *trained,
-        disclosure("Versions", [facts(record["versions"])]),
+        disclosure("Versions", [facts(versions())]),
     ]
-
-
-def _flat(settings: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """Settings by table, as a list to read."""
-    return {f"{group} {name}": shown(value) for group, own in settings.items() for name, value in own.items()}

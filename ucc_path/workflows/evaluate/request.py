@@ -34,7 +34,7 @@ class EvaluateRequest:
 
 def choose_tiles(request: EvaluateRequest) -> tuple[list[TileRow], list[Notice]]:
     """The tiles of the split that have masks, those of one slide together; labels that people gave win."""
-    table = labels_csv.apply(tiles_csv.read(request.dataset), labels_csv.read(request.dataset))
+    table = labels_csv.labelled_tiles(request.dataset)
     split = request.split
     rows = sorted((row for row in table if row.split == split), key=lambda row: row.slide)
     if not rows:

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from ucc_path.evaluation.counts import FN, TP, Counts
 from ucc_path.evaluation.divergence import Densities, jensen_shannon
 from ucc_path.evaluation.paper import PAPER
-from ucc_path.evaluation.summary import Table, summarise
+from ucc_path.evaluation.summary import EMPTY, Table, summarise
 from ucc_path.formats.image_scores_csv import ImageName
 from ucc_path.formats.tiles_csv import TileRow
-from ucc_path.model.recipes import TEACHERS
+from ucc_path.model.recipes import NETWORK, TEACHERS
 from ucc_path.tiles.labelling import KINDS
 from ucc_path.workflows.evaluate.request import EvaluateRequest
-from ucc_path.workflows.evaluate.runs import EMPTY, Run
+from ucc_path.workflows.evaluate.runs import Run
 from ucc_path.workflows.evaluate.tally import Counting, Tally
 from ucc_path.workflows.versions import versions
 
@@ -98,8 +98,7 @@ def results_of(
     remarks: Sequence[str],
 ) -> Results:
     counts = {name: found for tally in tallies for name, found in tally.counts(request.match).items()}
-    names = sorted({row.slide for row in rows})
-    slides = np.array([names.index(row.slide) for row in rows])
+    _, slides = np.unique([row.slide for row in rows], return_inverse=True)
     table = summarise(counts, slides, request.evaluation)
     models = tuple(_model(request, tally, tally.contestant.run) for tally in tallies if tally.contestant.run)
     return Results(request, tuple(rows), patch_px, counts, table, models, baseline_split, tuple(remarks))
@@ -123,7 +122,7 @@ def _cost(run: Run) -> Cost:
     return Cost(
         learnt_from=TEACHERS[run.card.supervision],
         tiles=sum(tiles.values()) if tiles else None,
-        parameters=sum(tensor.numel() for name, tensor in run.tensors.items() if name.startswith("network.")),
+        parameters=sum(tensor.numel() for name, tensor in run.tensors.items() if name.startswith(NETWORK)),
         seconds=record.get("seconds"),
         device=str(record.get("device") or ""),
         best_step=record.get("best_step"),
@@ -156,7 +155,7 @@ def record_of(results: Results) -> dict[str, Any]:
         "match": request.match,
         "baselines_made_of": results.baseline_split,
         "models": [{"name": name, "scores": scores, **own.get(name, {})} for name, scores in results.table.items()],
-        "paper": {name: dict(zip(("TPR", "FPR", "TNR", "FNR", "PA"), row, strict=True)) for name, row in PAPER.items()},
+        "paper": PAPER,
         "notes": list(results.remarks),
         "settings": settings_of(request),
         "versions": versions(),

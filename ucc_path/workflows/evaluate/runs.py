@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from ucc_path.errors import ModelError, RunError
+from ucc_path.evaluation.summary import EMPTY, GRID_CEILING
 from ucc_path.features.engines import make_engine
 from ucc_path.features.heads import CountHead
 from ucc_path.features.levels import FromLevels
@@ -30,8 +31,8 @@ from ucc_path.workflows.assignment import CENTROIDS, HEAD, assignment_of, decisi
 from ucc_path.workflows.evaluate.judges import Judge, PatchJudge, PixelJudge
 from ucc_path.workflows.segment.request import model_file, sha256_of
 
-KMEANS, COLOUR, EMPTY, GRID_CEILING = "kmeans", "colour", "empty", "grid-ceiling"
-"""Rows that need no model."""
+KMEANS, COLOUR = "kmeans", "colour"
+"""Rows of what is made of the train tiles without a network."""
 PIXELS = "-pixels"
 """Behind the name of a model that sees pixels: its mask as fine as that, and not on the grid."""
 

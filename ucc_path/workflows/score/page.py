@@ -10,6 +10,7 @@ import numpy as np
 
 from ucc_path.evaluation.froc import FALSE_POSITIVES, Froc
 from ucc_path.evaluation.scores import FIGURES, figures_of
+from ucc_path.evaluation.summary import EMPTY, GRID_CEILING
 from ucc_path.formats import jpeg
 from ucc_path.report.chart import Panel, Series
 from ucc_path.report.comparison import AGREEMENT
@@ -29,11 +30,20 @@ from ucc_path.report.page import (
     picture_row,
     table,
 )
-from ucc_path.report.score_table import EMPTY_MEANS, MEANINGS, NOTHING, figure, in_words, percent, score_table, shown
+from ucc_path.report.score_table import (
+    EMPTY_MEANS,
+    MEANINGS,
+    NOTHING,
+    figure,
+    in_words,
+    percent,
+    score_table,
+    settings_list,
+)
 from ucc_path.report.svg import drawing
-from ucc_path.workflows.score.request import EMPTY, GRID_CEILING
-from ucc_path.workflows.score.results import Results, record_of
+from ucc_path.workflows.score.results import Results, settings_of
 from ucc_path.workflows.score.slide import EXACT, SlideScore
+from ucc_path.workflows.versions import versions
 
 _CAPTIONS = {
     "image-tissue": "Mean over slides, tissue alone. Below each figure: its {share} interval, slides drawn again.",
@@ -180,8 +190,6 @@ def _method(results: Results) -> list[str]:
 
 
 def _settings(results: Results) -> list[Html]:
-    record = record_of(results)
-    flat = {f"{group} {name}": shown(value) for group, own in record["settings"].items() for name, value in own.items()}
     data = {
         "slides": str(results.request.folder),
         "annotations": str(results.request.annotations),
@@ -189,6 +197,6 @@ def _settings(results: Results) -> list[Html]:
     }
     return [
         facts(data),
-        disclosure("Settings", [facts(flat)]),
-        disclosure("Versions", [facts(record["versions"])]),
+        disclosure("Settings", [settings_list(settings_of(results))]),
+        disclosure("Versions", [facts(versions())]),
     ]

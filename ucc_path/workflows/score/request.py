@@ -9,14 +9,12 @@ from typing import Any
 
 from ucc_path.errors import AnnotationError, OutputError, few
 from ucc_path.evaluation.matching import by_names
+from ucc_path.evaluation.summary import EMPTY, GRID_CEILING
 from ucc_path.formats import segmentation_json
 from ucc_path.formats.annotation_files import annotation_for, index_annotations
 from ucc_path.settings import UNANNOTATED, AnnotationSettings, EvaluationSettings
 from ucc_path.tiles.camelyon import rule_for
 from ucc_path.workflows.events import Notice
-
-EMPTY, GRID_CEILING = "empty", "grid-ceiling"
-"""Rows that need no model."""
 
 
 @dataclass(frozen=True, slots=True)

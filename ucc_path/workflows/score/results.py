@@ -11,9 +11,9 @@ import numpy as np
 from ucc_path.evaluation.counts import Counts
 from ucc_path.evaluation.froc import FALSE_POSITIVES, SIZES, Froc, froc
 from ucc_path.evaluation.paper import PAPER
-from ucc_path.evaluation.summary import REGIONS, Table, summarise
+from ucc_path.evaluation.summary import EMPTY, GRID_CEILING, REGIONS, Table, summarise
 from ucc_path.workflows.events import Failure
-from ucc_path.workflows.score.request import EMPTY, GRID_CEILING, ScoreRequest, Sources
+from ucc_path.workflows.score.request import ScoreRequest, Sources
 from ucc_path.workflows.score.slide import EXACT, GRID, SlideScore
 from ucc_path.workflows.versions import versions
 
@@ -89,7 +89,7 @@ def record_of(results: Results) -> dict[str, Any]:
         },
         "match": "names",
         "models": list(models.values()),
-        "paper": {name: dict(zip(("TPR", "FPR", "TNR", "FNR", "PA"), row, strict=True)) for name, row in PAPER.items()},
+        "paper": PAPER,
         "froc": {
             "slides": results.froc_slides,
             "false_positives_a_slide": FALSE_POSITIVES,
@@ -99,13 +99,19 @@ def record_of(results: Results) -> dict[str, Any]:
         },
         "notes": list(results.remarks),
         "failed": [asdict(failure) for failure in results.failures],
-        "settings": {
-            "segmentation": records[0]["settings"]["segmentation"],
-            "tissue": records[0]["settings"]["tissue"],
-            "annotation": asdict(request.annotation),
-            "evaluation": asdict(request.evaluation),
-        },
+        "settings": settings_of(results),
         "versions": versions(),
+    }
+
+
+def settings_of(results: Results) -> dict[str, Any]:
+    """Those that the figures depend on; of the mask those that it was made with."""
+    made_with = results.sources.slides[0].record["settings"]
+    return {
+        "segmentation": made_with["segmentation"],
+        "tissue": made_with["tissue"],
+        "annotation": asdict(results.request.annotation),
+        "evaluation": asdict(results.request.evaluation),
     }
 
 

@@ -15,14 +15,14 @@ from ucc_path.evaluation.areas import bands_of_shares
 from ucc_path.evaluation.counts import Counts, count
 from ucc_path.evaluation.froc import CAMELYON_MPP, Lesions, SlideHits, detections_of, find_lesions, match
 from ucc_path.evaluation.matching import by_names
-from ucc_path.evaluation.summary import REGIONS
+from ucc_path.evaluation.summary import EMPTY, GRID_CEILING, REGIONS
 from ucc_path.formats import label_raster, png
 from ucc_path.formats.segmentation_json import ENDINGS
 from ucc_path.geometry import Grid, PointL0, SizeL0
 from ucc_path.report.comparison import agreement_map
 from ucc_path.settings import AnnotationSettings
 from ucc_path.workflows.outlines import read_outline
-from ucc_path.workflows.score.request import EMPTY, GRID_CEILING, Source
+from ucc_path.workflows.score.request import Source
 
 GRID, EXACT = "", "-exact"
 """The mask cell by cell; the same to the pixel, as are the rows that need no model."""

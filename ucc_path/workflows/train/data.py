@@ -49,7 +49,7 @@ def fingerprint(dataset: Path) -> str:
 
 def choose_rows(request: TrainRequest) -> tuple[dict[str, Rows], list[Notice]]:
     """The rows of each split that a model of this kind can learn from; the labels that people gave win."""
-    table = labels_csv.apply(tiles_csv.read(request.dataset), labels_csv.read(request.dataset))
+    table = labels_csv.labelled_tiles(request.dataset)
     if not table:
         raise DatasetError(f"{request.dataset} holds no tiles; make it anew with ucc-path tile")
     chosen, notices = {}, []
