@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import box, paint_slide
+from reports import finished as finished_work
 
 from ucc_path.errors import DatasetError, OutputError
 from ucc_path.formats import asap_xml, tiles_csv
@@ -23,13 +24,8 @@ TILING = TilingSettings(tile_px=128, per_slide=4, max_overlap=0.5)
 
 
 def run(request: DemoRequest) -> tuple[DemoReport, list[Event]]:
-    work, events = demo(request), []
-    while True:
-        try:
-            events.append(next(work))
-        except StopIteration as end:
-            report: DemoReport = end.value
-            return report, events
+    events, report = finished_work(demo(request))
+    return report, events
 
 
 def asked(output: Path, slides: Path | None = None, **how: object) -> DemoRequest:

@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from conftest import TINY, add_tile, counts_in, evaluated, figures_in, notices, table_rows, write_dataset
+from conftest import TINY, add_tile, write_dataset
 from forks import Forks
 from numpy.typing import NDArray
+from reports import counts_in, evaluated, figures_in, notices, table_rows
 
 from ucc_path.errors import DatasetError, SettingsError
 from ucc_path.formats import model_safetensors, png, report_json, tile_png, tiles_csv

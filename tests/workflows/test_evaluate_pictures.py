@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import add_tile, evaluated
+from conftest import add_tile
 from numpy.typing import NDArray
 from PIL import Image
+from reports import evaluated
 
 from ucc_path.formats import png
 from ucc_path.settings import EvaluationSettings

@@ -9,8 +9,9 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
-from conftest import evaluated, table_rows, write_dataset
+from conftest import write_dataset
 from PIL import Image
+from reports import evaluated, table_rows
 
 from ucc_path.errors import DatasetError, OutputError
 from ucc_path.formats import png, report_json, tiles_csv

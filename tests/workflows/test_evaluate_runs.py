@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import TINY, evaluated, figures_in, notices, table_rows, write_dataset
+from conftest import TINY, write_dataset
 from forks import Forks
+from reports import evaluated, figures_in, notices, table_rows
 
 from ucc_path.errors import ModelError, SettingsError
 from ucc_path.formats import model_safetensors, report_json, run_json

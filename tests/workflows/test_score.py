@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import box, counts_in, figures_in, finished, notices, paint_slide, table_rows, write_segmented
+from conftest import box, paint_slide, write_segmented
 from numpy.typing import NDArray
+from reports import counts_in, figures_in, finished, notices, table_rows
 
 from ucc_path.errors import AnnotationError, OutputError, UccPathError
 from ucc_path.formats import asap_xml, report_json
