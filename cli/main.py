@@ -28,6 +28,9 @@ GROUPS = {
         "evaluate": "Compare models on tiles whose tumour is known, in a report.",
         "score": "Compare segmented slides with annotations, in a report.",
     },
+    "The paper": {
+        "reproduce": "The paper's clustering experiments on MNIST and CIFAR, in a report.",
+    },
     "In viewers": {
         "check-overlay": "Which viewers open a TIFF as a pyramid, and why not.",
     },

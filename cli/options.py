@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -90,9 +90,14 @@ def setting(settings: type[Any], name: str, *flags: str, shown: str = "", **extr
     return click.option(*(flags or (f"--{name.replace('_', '-')}",)), name, default=None, **extra)
 
 
-def merged(table: str, file: Path | None, *, preset: str = "", **flags: Any) -> Any:
-    """The settings of a table that are in force: defaults or preset, then the file, then the flags that were given."""
-    bases = PRESETS.get(preset, {})
+def merged(
+    table: str, file: Path | None, *, preset: str = "", bases: Mapping[str, Any] | None = None, **flags: Any
+) -> Any:
+    """The settings of a table that are in force: defaults or preset, then the file, then the flags that were given.
+
+    `bases` are the tables of a preset that has no name of its own.
+    """
+    bases = PRESETS.get(preset, {}) if bases is None else bases
     base = (settings_toml.read(file, bases) if file else {}).get(table, bases.get(table) or TABLES[table]())
     settings = replace(base, **{name: value for name, value in flags.items() if value is not None})
     return within_bounds(settings, f"[{table}]")

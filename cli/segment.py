@@ -69,6 +69,12 @@ Examples:
 @click.option(
     "--refit-spectral", "refit", flag_value="spectral", help="The same by spectral clustering, for small slides."
 )
+@click.option(
+    "--refit-merge",
+    "refit",
+    flag_value="merge",
+    help="The same by many small clusters, joined where the model counts one class (UCC models).",
+)
 @options.setting(SegmentationSettings, "clean_up", type=click.Choice(CLEANINGS))
 @click.option("--full-size", is_flag=True, help="TIFFs as large as the slide's level 0, and an OME-TIFF for QuPath.")
 @click.option("--slide-mpp", type=float, help="Scale of the slides in um/px, where they do not record it or are wrong.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from typing import TypeVar
 
 import click
@@ -12,6 +12,7 @@ from tqdm import tqdm
 
 from ucc_path.evaluation.scores import FIGURES
 from ucc_path.evaluation.summary import Table
+from ucc_path.formats.reproduction_csv import ReproductionRow
 from ucc_path.workflows.events import Event, Failure, Notice, Progress, Step
 
 R = TypeVar("R")
@@ -58,6 +59,26 @@ def scores_table(table: Table) -> str:
         values = [*summaries["image"].value[:5], summaries["pooled-tissue"].value[FIGURES.index("balanced")]]
         words = ["-" if value != value else f"{value:.3f}" for value in values]
         lines.append(f"{model:{width}}" + "".join(f"{word:>8}" for word in words[:5]) + f"{words[5]:>19}")
+    return "\n".join(lines)
+
+
+def reproduction_table(rows: Sequence[ReproductionRow]) -> str:
+    """A line a run: how it counts, how far its classes lie apart, how it clusters, and what it cost; for reading."""
+    heads = {
+        "ucc_accuracy": "ucc",
+        "min_js": "min JS",
+        "clustering_kmeans": "k-means",
+        "clustering_spectral": "spectral",
+        "clustering_merge": "merging",
+    }
+    names = [" ".join(filter(None, (row.model, row.ucc_labels, row.pooling, f"seed {row.seed}"))) for row in rows]
+    width = max(map(len, names), default=0)
+    lines = [f"{'':{width}}" + "".join(f"{head:>10}" for head in heads.values()) + f"{'seconds':>10}"]
+    for name, row in zip(names, rows, strict=True):
+        values = [getattr(row, figure) for figure in heads]
+        words = ["-" if value != value else f"{value:.3f}" for value in values]
+        words.append("-" if row.seconds != row.seconds else f"{row.seconds:.0f}")
+        lines.append(f"{name:{width}}" + "".join(f"{word:>10}" for word in words))
     return "\n".join(lines)
 
 

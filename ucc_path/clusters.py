@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +15,31 @@ from ucc_path.tiles.labelling import CLASSES
 
 UNKNOWN = -1
 _STARTS = 10
+_AT_ONCE = 8192  # rows: what they add to a bag is ten times larger than they are
 _SPECTRAL_NEIGHBOURS = 10
 _TINY = 1e-12  # centres in one place are told apart by nothing, which is no reason to divide by zero
+
+
+class CountingHead(Protocol):
+    """A head that counts the classes of bags, given by the means of what their instances add."""
+
+    counts: NDArray[np.int64]  # that its outputs stand for
+
+    def added_by(self, features: NDArray[np.float32]) -> NDArray[np.float32]: ...
+
+    def probabilities(self, means: NDArray[np.float32]) -> NDArray[np.float32]: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Merged:
+    """Small clusters, and which of them belong together."""
+
+    centroids: NDArray[np.float32]  # (small clusters, features)
+    clusters: NDArray[np.int64]  # (small clusters,) the cluster that each is part of
+
+    def of(self, features: NDArray[np.float32]) -> NDArray[np.int64]:
+        """The cluster of each row."""
+        return np.asarray(self.clusters[nearest(features, self.centroids)])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,19 +59,34 @@ def nearest(features: NDArray[np.float32], centroids: NDArray[np.float32]) -> ND
 
 
 def margins(
-    features: NDArray[np.float32], centroids: NDArray[np.float32]
+    features: NDArray[np.float32], centroids: NDArray[np.float32], classes: NDArray[np.int64] | None = None
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """The nearest centroid for each row, and how sure that is: 0 on the boundary of two, 1 at a centroid or beyond.
+    """The class of the nearest centroid for each row, and how sure that is: 0 on the boundary of two, 1 at a centroid.
 
-    The distance to the boundary, in halves of the distance between the two centroids it parts.
+    The distance to the boundary, in halves of the distance between the two centroids it parts. Where several centroids
+    are of one class, as `classes` says, there is no boundary between those; otherwise each is a class by itself.
     """
+    classes = np.arange(len(centroids)) if classes is None else classes
     centres = centroids.astype(np.float64)
     distances = np.square(centres).sum(axis=1) - 2 * (features.astype(np.float64) @ centres.T)  # less |f|^2
     chosen = np.argmin(distances, axis=1)
     apart = np.square(centres[:, None] - centres[None]).sum(axis=2)  # (clusters, clusters), squared
     gaps = (distances - np.take_along_axis(distances, chosen[:, None], 1)) / np.maximum(apart[chosen], _TINY)
-    np.put_along_axis(gaps, chosen[:, None], np.inf, 1)
-    return chosen, np.minimum(gaps.min(axis=1), 1.0).astype(np.float32)
+    gaps[classes[chosen][:, None] == classes] = np.inf
+    return classes[chosen], np.minimum(gaps.min(axis=1), 1.0).astype(np.float32)
+
+
+def spectral(features: NDArray[np.float32], clusters: int, seed: int) -> NDArray[np.int64]:
+    """The cluster of each row by spectral clustering, which sees shapes that k-means does not and is for few rows."""
+    from sklearn.cluster import SpectralClustering
+
+    neighbours = min(_SPECTRAL_NEIGHBOURS, len(features) - 1)
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # that not all rows are linked: they are clustered all the same
+        found = SpectralClustering(
+            clusters, affinity="nearest_neighbors", n_neighbors=neighbours, random_state=seed, assign_labels="kmeans"
+        ).fit_predict(features)
+    return np.asarray(found, np.int64)
 
 
 def refit(
@@ -55,33 +94,81 @@ def refit(
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """Rows clustered anew: the cluster of each, and the centres, in the order of the `known` centres that are nearest.
 
-    By k-means, or by spectral clustering, which sees shapes that k-means does not and is for few rows.
+    By k-means, or by spectral clustering.
     """
     clusters = len(known)
     if how == "spectral":
-        from sklearn.cluster import SpectralClustering
-
-        neighbours = min(_SPECTRAL_NEIGHBOURS, len(features) - 1)
-        with threadpool_limits(1), warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", UserWarning
-            )  # that not all rows are linked: they are clustered all the same
-            spectral = SpectralClustering(
-                clusters,
-                affinity="nearest_neighbors",
-                n_neighbors=neighbours,
-                random_state=seed,
-                assign_labels="kmeans",
-            )
-            assigned = spectral.fit_predict(features).astype(np.int64)
+        assigned = spectral(features, clusters, seed)
         centres = np.stack([_mean(features[assigned == place], known[place]) for place in range(clusters)])
     else:
-        centres = _kmeans(features, clusters, seed, _STARTS)
+        centres = kmeans(features, clusters, seed)
         assigned = nearest(features, centres)
+    places = _places_of(centres, known)
+    return places[assigned], centres[np.argsort(places)]
+
+
+def named_after(
+    known: NDArray[np.float32], features: NDArray[np.float32], assigned: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """The place of each cluster among the `known` centres, by the means of the rows assigned to it."""
+    return _places_of(
+        np.stack([_mean(features[assigned == place], known[place]) for place in range(len(known))]), known
+    )
+
+
+def _places_of(centres: NDArray[np.float32], known: NDArray[np.float32]) -> NDArray[np.int64]:
+    """Centres matched one to one with the known ones, so that they lie nearest in sum."""
     distances = np.square(centres[:, None].astype(np.float64) - known[None]).sum(axis=2)
-    rows, places = linear_sum_assignment(distances)
-    order = rows[np.argsort(places)]
-    return np.argsort(order)[assigned], centres[order]
+    return np.asarray(linear_sum_assignment(distances)[1], np.int64)
+
+
+def merge(features: NDArray[np.float32], head: CountingHead, *, clusters: int, first: int, seed: int) -> Merged:
+    """Clusters by the count: `first` small ones by k-means, of which two become one until so many are left.
+
+    Those two are joined whose union most surely holds one class, as in the proof of the paper's proposition 2, with the
+    head in place of a perfect counter. A class with several looks is several small clusters: k-means would cut it
+    and leave two others together, and the head knows that its parts are one.
+    """
+    centroids = kmeans(features, min(first, len(features)), seed, 1)
+    assigned = nearest(features, centroids)
+    sizes = np.bincount(assigned, minlength=len(centroids)).astype(np.float64)
+    means = np.zeros((len(centroids), head.added_by(features[:1]).shape[1]))
+    for rows in np.array_split(np.arange(len(features)), -(-len(features) // _AT_ONCE)):
+        np.add.at(means, assigned[rows], head.added_by(features[rows]))
+    means /= np.maximum(sizes, 1)[:, None]
+    places = np.arange(len(centroids))  # of each small cluster, the one that stands for all it is joined with
+    alive = places[sizes > 0]
+    scores = np.full((len(places), len(places)), -np.inf)
+    for one in alive:
+        scores[one, alive[alive > one]] = _alike(head, means, alive, one)[alive > one]
+    while len(alive) > clusters:
+        one, other = np.unravel_index(np.argmax(scores), scores.shape)  # one < other
+        means[one] = (sizes[one] * means[one] + sizes[other] * means[other]) / (sizes[one] + sizes[other])
+        sizes[one] += sizes[other]
+        places[places == other] = one
+        alive = alive[alive != other]
+        scores[other], scores[:, other] = -np.inf, -np.inf
+        again = _alike(head, means, alive, int(one))
+        scores[one, alive[alive > one]] = again[alive > one]
+        scores[alive[alive < one], one] = again[alive < one]
+    return Merged(centroids, np.searchsorted(alive, np.where(np.isin(places, alive), places, alive[0])))
+
+
+def _alike(head: CountingHead, means: NDArray[np.float64], alive: NDArray[np.int64], one: int) -> NDArray[np.float64]:
+    """How surely the union of cluster `one` and each of those alive, in equal parts, has the least count there is.
+
+    A head that was taught by no pure bag cannot say that a union is pure: further clusters are added to it, each of the
+    others in turn, and it says whether those are all that is added.
+    """
+    least = int(head.counts.min())
+    found = np.empty(len(alive))
+    for place, other in enumerate(alive):
+        third = alive[(alive != one) & (alive != other)] if least > 1 else alive[:1]
+        pair = (means[one] + means[other])[None]
+        bags = (pair + means[third]) / 3 if least > 1 and len(third) else pair / 2
+        is_least = head.probabilities(bags.astype(np.float32))[:, head.counts == least]
+        found[place] = is_least.sum(axis=1).mean()
+    return found
 
 
 def _mean(rows: NDArray[np.float32], otherwise: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -92,12 +179,13 @@ def fit(
     features: NDArray[np.float32], kinds: NDArray[np.int64], *, clusters: int, seed: int, starts: int = _STARTS
 ) -> Clusters:
     """k-means, its clusters named by the rows whose class is known: `kinds` is a place in CLASSES, or UNKNOWN."""
-    centroids = _kmeans(features, clusters, seed, starts)
+    centroids = kmeans(features, clusters, seed, starts)
     order, names = named(nearest(features, centroids), kinds, clusters)
     return Clusters(centroids[order], names)
 
 
-def _kmeans(features: NDArray[np.float32], clusters: int, seed: int, starts: int) -> NDArray[np.float32]:
+def kmeans(features: NDArray[np.float32], clusters: int, seed: int, starts: int = _STARTS) -> NDArray[np.float32]:
+    """The centres of k-means, (clusters, features)."""
     from sklearn.cluster import KMeans  # here, since it takes a second that who only uses a model need not wait
     from sklearn.exceptions import ConvergenceWarning
 

@@ -175,11 +175,11 @@ def test_a_limit_can_be_set_for_every_slide_anew_and_never_above_one_that_was_th
 @pytest.mark.skipif(not LIMITED, reason="the kernel keeps no peak")
 def test_the_peak_is_of_this_slide_and_not_of_those_before() -> None:
     said = run(
-        "before = memory.peak_mb()\n"
+        "from ucc_path.workflows import peak\nbefore = peak.peak_mb()\n"
         "np.ones(300 * memory.MB, np.uint8)\n"
-        "high = memory.peak_mb()\n"
-        "memory.forget_peak()\n"
-        "print(high - before, high - memory.peak_mb())\n"
+        "high = peak.peak_mb()\n"
+        "peak.forget_peak()\n"
+        "print(high - before, high - peak.peak_mb())\n"
     )
     grown, forgotten = map(int, said.split())
     assert 280 < grown < 340

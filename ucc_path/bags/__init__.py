@@ -1,14 +1,18 @@
-"""Tiles become bags of patches, each with its label; and crops with their masks, for the Unet."""
+"""Tiles become bags of patches, each with its label, or crops with their masks; labelled images become bags too."""
 
 from ucc_path.bags.crops import Crops, CropSampler
 from ucc_path.bags.drawing import Bags, BagSampler
 from ucc_path.bags.pixels import TileSet, cell_px, patches_of_tissue, pixels_of_cells, tissue_cells
+from ucc_path.bags.power_set import LabelledImages, Pool, PowerSet
 
 __all__ = [
     "BagSampler",
     "Bags",
     "CropSampler",
     "Crops",
+    "LabelledImages",
+    "Pool",
+    "PowerSet",
     "TileSet",
     "cell_px",
     "patches_of_tissue",

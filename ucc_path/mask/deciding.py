@@ -60,13 +60,14 @@ class Decision(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ByCentroids:
-    """The nearest of the cluster centres."""
+    """The class of the nearest of the cluster centres; each is a class by itself, unless `classes` says otherwise."""
 
     centroids: Floats
+    classes: NDArray[np.int64] | None = None  # (centroids,)
     reach: int = 0
 
     def __call__(self, around: Surroundings) -> Decided:
-        return Decided(*margins(around.band.values[around.band.is_there], self.centroids))
+        return Decided(*margins(around.band.values[around.band.is_there], self.centroids, self.classes))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

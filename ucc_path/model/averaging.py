@@ -10,17 +10,20 @@ from torch import Tensor, nn
 
 
 class Average:
-    """A running mean of weights; at each step `share` of it stays. With 0 it is the weights themselves."""
+    """A running mean of weights; at each step `share` of it stays. With 0 it is the weights themselves.
+
+    What a batch norm has counted belongs to the weights that it counted under, and is averaged with them.
+    """
 
     def __init__(self, network: nn.Module, share: float) -> None:
         self._share, self._network = share, network
-        self._means = [parameter.detach().clone() for parameter in network.parameters()] if share else []
+        self._means = [weight.detach().clone() for _, weight in _weights(network)] if share else []
 
     def update(self, step: int) -> None:
         """Takes in the weights after `step`; early ones count for more, so that the beginning is soon forgotten."""
         if self._means:
             share = min(self._share, step / (step + 10))
-            weights = [parameter.detach() for parameter in self._network.parameters()]
+            weights = [weight.detach() for _, weight in _weights(self._network)]
             torch._foreach_lerp_(self._means, weights, 1 - share)
 
     @contextmanager
@@ -33,8 +36,8 @@ class Average:
             self._swap()
 
     def state(self) -> dict[str, Tensor]:
-        """By the names of the parameters."""
-        names = [name for name, _ in self._network.named_parameters()]
+        """By the names of the weights."""
+        names = [name for name, _ in _weights(self._network)]
         return dict(zip(names, self._means, strict=True)) if self._means else {}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
@@ -43,7 +46,12 @@ class Average:
             mean.copy_(state[name])
 
     def _swap(self) -> None:
-        for parameter, mean in zip(self._network.parameters(), self._means, strict=False):  # without means, none
-            weights = parameter.detach().clone()
-            parameter.data.copy_(mean)
-            mean.copy_(weights)
+        for (_, weight), mean in zip(_weights(self._network), self._means, strict=False):  # without means, none
+            before = weight.detach().clone()
+            weight.data.copy_(mean)
+            mean.copy_(before)
+
+
+def _weights(network: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    yield from network.named_parameters()
+    yield from ((name, buffer) for name, buffer in network.named_buffers() if buffer.is_floating_point())

@@ -19,6 +19,8 @@ class Batch(NamedTuple):
     targets: Tensor  # int64 (bags,) or (bags, instances), or bool (tiles, side, side)
     # What the images were divided by, squared: the error of patches is weighed as that of light or density themselves.
     variance: float = 1.0
+    # Where many bags share the instances of one, (bags, instances): which part of each bag each instance is.
+    shares: Tensor | None = None
 
 
 class Losses(NamedTuple):
@@ -32,7 +34,7 @@ class Losses(NamedTuple):
 
 def count_losses(network: nn.Module, batch: Batch, alpha: float) -> Losses:
     """The UCC model: alpha * cross-entropy of the bag's label + (1 - alpha) * squared error of the patches."""
-    logits, drawn = network(batch.images)
+    logits, drawn = network(batch.images, batch.shares)
     entropy = functional.cross_entropy(logits.float(), batch.targets)
     accuracy = (logits.argmax(1) == batch.targets).float().mean()
     if drawn is None:

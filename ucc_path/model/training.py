@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,6 +76,8 @@ class Learner:
     def learn(self, batch: Batch) -> None:
         """One step."""
         self.network.train()
+        for group in self._adam.param_groups:
+            group["lr"] = learning_rate(self.step, self._settings)
         with mixed_precision(self._device):
             losses = self._losses_of(self._parallel, batch, self._settings.alpha)
         self._adam.zero_grad(set_to_none=True)
@@ -109,6 +112,10 @@ class Learner:
             else:
                 self.stale += 1
         return Evaluation(self.step, train, val)
+
+    def averaged(self) -> AbstractContextManager[None]:
+        """The network with the weights that are judged, for as long as the block lasts."""
+        return self._average.in_place()
 
     def require_finite(self) -> None:
         """DivergedError once the loss is no number any more: nothing can be learnt from there on."""
@@ -180,6 +187,18 @@ class Learner:
         self._best = {name: value.detach().to("cpu", copy=True) for name, value in weights.items()}
         self.best_step, self.stale = self.step, 0
         self.best_loss = val.loss if val else math.inf
+
+
+def learning_rate(step: int, settings: TrainingSettings) -> float:
+    """The step size of a step: it rises to its height, stays, and over the last part of the steps falls to nothing.
+
+    >>> [learning_rate(step, TrainingSettings(learning_rate=1.0, warm_up=2, steps=5, decay=0.4)) for step in range(5)]
+    [0.5, 1.0, 1.0, 1.0, 0.5]
+    """
+    rising = (step + 1) / settings.warm_up if settings.warm_up else 1.0
+    left = (settings.steps - step) / settings.steps
+    falling = left / settings.decay if settings.decay else 1.0
+    return settings.learning_rate * min(1.0, rising, falling)
 
 
 def train(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
+import torch
 from torch import Tensor, nn
 
 from ucc_path.model.blocks import WideBlock, initialise, norm_layer
@@ -124,10 +125,15 @@ class UCC(nn.Module):
         self.decode_every = decode_every
         initialise(self)
 
-    def forward(self, bags: Tensor) -> tuple[Tensor, Tensor | None]:
-        """(bags, instances, channels, side, side) -> logits (bags, outputs), the first patches of `bags`."""
+    def forward(self, bags: Tensor, shares: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+        """(bags, instances, channels, side, side) -> logits (bags, outputs), the first patches of `bags`.
+
+        With `shares` (m, instances) there is one bag, a pool of instances, and the logits are those of m bags drawn
+        from it: a share is the part of a bag that an instance is. Features are by far the most of the work, so
+        that each bag more costs next to nothing.
+        """
         features = _in_bags(self.extractor(bags.flatten(0, 1)), bags)  # -> (bags, instances, features)
-        logits = self.count(features)
+        logits = self.count(features) if shares is None else self.count_shared(features[0], shares)
         if self.decoder is None:
             return logits, None
         kept = features[:, : math.ceil(features.shape[1] / self.decode_every)]
@@ -136,6 +142,13 @@ class UCC(nn.Module):
     def count(self, features: Tensor) -> Tensor:
         """The logits of bags whose features are known: (bags, instances, features) -> (bags, outputs)."""
         logits: Tensor = self.head(self.pooling(features))
+        return logits
+
+    def count_shared(self, features: Tensor, shares: Tensor) -> Tensor:
+        """The logits of bags that share instances: (instances, features) and (bags, instances) -> (bags, outputs)."""
+        with torch.autocast(features.device.type, enabled=False):  # as in pooling: half precision has too few digits
+            means = shares @ self.pooling.of_instances(features)
+            logits: Tensor = self.head(self.pooling.of_bag(means))
         return logits
 
 

@@ -89,6 +89,10 @@ def load(spec: ModelSpec) -> Loaded:
         raise SettingsError(
             f"--refit is for models with clusters, and {spec.path} is a model {card.model}; leave it out"
         )
+    if wishes.refit == "merge" and head is None:
+        raise SettingsError(
+            f"--refit-merge is for models that count classes, and {spec.path} is a model {card.model}; give --refit"
+        )
     pictures = None
     network: nn.Module = model.network
     if isinstance(network, Unet):

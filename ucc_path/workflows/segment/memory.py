@@ -13,7 +13,6 @@ import resource
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 from ucc_path.errors import SettingsError, TooLargeError, UccPathError
 
@@ -111,17 +110,3 @@ def give_back() -> None:
     """Gives freed memory back to the system, which the C library otherwise keeps; only glibc can."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
-
-
-def forget_peak() -> None:
-    """The peak of this process is counted from now on, where the system can."""
-    with suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")
-
-
-def peak_mb() -> int:
-    """The most that was resident."""
-    with suppress(OSError, StopIteration):
-        lines = Path("/proc/self/status").read_text().splitlines()
-        return int(next(line for line in lines if line.startswith("VmHWM:")).split()[1]) * 1024 // MB
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 // MB

@@ -31,6 +31,7 @@ from ucc_path.slide.damage import Surviving, read_surviving
 from ucc_path.slide.reader import COARSER_TOLERANCE, MAX_THUMBNAIL_PX
 from ucc_path.stain import Change
 from ucc_path.tissue import require_tissue, tissue_of
+from ucc_path.workflows.peak import forget_peak, peak_mb
 from ucc_path.workflows.segment import memory
 from ucc_path.workflows.segment.jobs import SlideJob
 from ucc_path.workflows.segment.loading import Loaded, load
@@ -47,7 +48,7 @@ _SAY_EVERY_S = 0.3
 def segment(job: SlideJob) -> dict[str, Any]:
     """Segments one slide and writes all its files; the record of it, which is written last."""
     began_s = time.perf_counter()
-    memory.forget_peak()
+    forget_peak()
     with memory.in_words(str(job.slide)):
         loaded = load(job.model)
         if loaded.device.type == "cpu":  # a GPU's driver maps more than it uses
@@ -60,7 +61,7 @@ def segment(job: SlideJob) -> dict[str, Any]:
             with replacing_together(job.output, job.name, last=last, stale=names) as work:
                 mask = _judge(job, loaded, slide, survey, work)
                 record = write_all(job, loaded, slide, survey, mask, work)
-                record |= {"seconds": round(time.perf_counter() - began_s, 2), "peak_memory_mb": memory.peak_mb()}
+                record |= {"seconds": round(time.perf_counter() - began_s, 2), "peak_memory_mb": peak_mb()}
                 segmentation_json.write(work, job.name, record)
     return record
 
@@ -133,7 +134,9 @@ def _judge(job: SlideJob, loaded: Loaded, slide: Slide, survey: Survey, work: Pa
         decision = loaded.decision(plan, wishes.neighbours)
         if wishes.refit != "none" and loaded.model.centroids is not None:
             known = loaded.model.centroids.numpy()
-            again = refitted(stream, known, how=wishes.refit, seed=wishes.seed, work=work, name=str(job.slide))
+            again = refitted(
+                stream, known, how=wishes.refit, seed=wishes.seed, work=work, name=str(job.slide), head=loaded.head
+            )
             stream, decision = stack.enter_context(again)
         labels, sure = decide(stream, decision, (plan.grid.rows, plan.grid.cols))
     labels = clean(labels, wishes.clean_up)

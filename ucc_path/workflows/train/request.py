@@ -72,8 +72,6 @@ def checked(request: TrainRequest, processes: int) -> TrainRequest:
         raise SettingsError(
             f"--model {request.model} tells tumour from the rest: classes is 2, not {request.model_settings.classes}"
         )
-    if request.model_settings.norm == "batch" and training.averaging:
-        raise SettingsError("norm = batch keeps statistics of weights that are not averaged; set averaging = 0")
     if request.tensorboard:
         tensorboard_log.require()
     if request.model == "ucc" and training.alpha == 0:  # nothing is learnt from labels then

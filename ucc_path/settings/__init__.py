@@ -1,0 +1,53 @@
+"""Every tunable number of every stage, as frozen dataclasses; the only place where a default is written.
+
+A settings file is TOML with one table per stage, `[tissue] min_area_um2 = 20000`. A flag on the command line wins over
+the file, and the file over the defaults here.
+"""
+
+from ucc_path.settings.checking import from_table, within_bounds
+from ucc_path.settings.presets import DEFAULT_SPLIT, EXPERIMENTS, PRESETS, TABLES, UNANNOTATED, reproduction_preset
+from ucc_path.settings.stages import (
+    ASSIGNMENTS,
+    CLEANINGS,
+    INFERENCES,
+    MODELS,
+    NORMS,
+    POOLINGS,
+    REFITS,
+    SUPERVISIONS,
+    AnnotationSettings,
+    EvaluationSettings,
+    ModelSettings,
+    ReproductionSettings,
+    SegmentationSettings,
+    TilingSettings,
+    TissueSettings,
+    TrainingSettings,
+)
+
+__all__ = [
+    "ASSIGNMENTS",
+    "CLEANINGS",
+    "DEFAULT_SPLIT",
+    "EXPERIMENTS",
+    "INFERENCES",
+    "MODELS",
+    "NORMS",
+    "POOLINGS",
+    "PRESETS",
+    "REFITS",
+    "SUPERVISIONS",
+    "TABLES",
+    "UNANNOTATED",
+    "AnnotationSettings",
+    "EvaluationSettings",
+    "ModelSettings",
+    "ReproductionSettings",
+    "SegmentationSettings",
+    "TilingSettings",
+    "TissueSettings",
+    "TrainingSettings",
+    "from_table",
+    "reproduction_preset",
+    "within_bounds",
+]
