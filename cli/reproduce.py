@@ -60,7 +60,7 @@ _DEFAULT_PRESET = next(iter(PRESETS))
     show_default=True,
     help="fast is made for a CPU; paper is the architecture of the paper and wants a GPU.",
 )
-@options.setting(TrainingSettings, "steps", shown="fast 2400, paper 100000")
+@options.setting(TrainingSettings, "steps", shown="fast 3600, paper 100000")
 @click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda or cuda:N.")
 @options.overwrite
 @options.settings_file

@@ -56,6 +56,11 @@ CHAPTERS: Mapping[str, Mapping[str, str]] = {
         "image_scores_csv": "images.csv",
         "report_json": "metrics.json",
     },
+    "Images that reproduce reads": {"idx": "MNIST", "cifar_binary": "CIFAR-10 and CIFAR-100"},
+    "A reproduction, from reproduce": {
+        "reproduction_csv": "metrics.csv and paper.csv",
+        "reproduction_json": "runs/",
+    },
     "Slides, from demo": {"pyramid_tiff": "The slides that the demo makes"},
 }
 """The chapters of formats.md: modules of `ucc_path/formats/` and what their sections are called."""
