@@ -27,6 +27,10 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[1]
 FIRST_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+MOUNT = (
+    'mount -t proc proc "$0/proc" && mount -t sysfs -o ro sysfs "$0/sys" '
+    '&& mount -t tmpfs -o mode=1777 tmpfs "$0/dev/shm"'
+)
 LAST = "last"  # the stage without a name
 OF_THE_IMAGE = ("LABEL", "HEALTHCHECK", "ENTRYPOINT", "CMD")
 
@@ -160,14 +164,14 @@ class Builder:
             remove(target)
 
     def run(self, stage: Stage, command: str, environment: Mapping[str, str], user: str) -> None:
-        """In the root, with a /proc of its own, without this machine's environment; stops everything if it fails."""
+        """In the root, with what Docker mounts and an environment of its own; if it fails, that is the end."""
         say(f"RUN as {user}: {command}")
         began = time.monotonic()
         added = [*self._bring(stage.root)]
         pairs = [f"{name}={value}" for name, value in {**environment, **self.outside}.items()]
         inside = f"cd {shlex.quote(stage.folder)} && {command}"
         chroot = ["chroot", f"--userspec={user}", stage.root, "/usr/bin/env", "-i", *pairs, "/bin/sh", "-c", inside]
-        enter = ["sh", "-c", 'mount -t proc proc "$0/proc" && exec "$@"', stage.root]
+        enter = ["sh", "-c", f'{MOUNT} && exec "$@"', stage.root]
         done = subprocess.run(["unshare", "--mount", "--pid", "--fork", *enter, *chroot], check=False)
         for path in added:
             remove(path)
