@@ -1,13 +1,13 @@
 """Carries out the Dockerfile where no Docker engine runs, in fresh Debian or Ubuntu roots, then checks what came of it.
 
     sudo python3 docker/clean_root.py FOLDER [--suite bookworm] [--build-arg NAME=VALUE] [--env NAME=VALUE]
-        [--bring PATH]
+        [--bring FILE=PLACE]
 
 It proves that the steps need nothing that this machine happens to have. They are read from the Dockerfile itself.
 Only the base image is replaced, by what debootstrap makes: NVIDIA's files are not there, and no GPU is. At the end
 the health check and smoke.sh run in the last stage, as the image's user. `--env` holds for all commands; `--bring`
-copies a file or folder of this machine to the same place in a root while a command runs, such as a proxy's
-certificate or a folder of wheels. Neither becomes part of a stage.
+puts a file or folder of this machine into a root while a command runs, such as a proxy's certificate or a folder of
+wheels. Neither becomes part of a stage.
 
 Linux, root, debootstrap and Python 3.10 are needed. The roots of all stages are kept in FOLDER, about 20 GB.
 """
@@ -77,7 +77,7 @@ class Builder:
         self.debootstrap: list[str] = arguments.debootstrap
         self.given = dict(pair.split("=", 1) for pair in arguments.build_arg)
         self.outside = dict(pair.split("=", 1) for pair in arguments.env)
-        self.brought: list[Path] = arguments.bring
+        self.brought = dict(pair.split("=", 1) for pair in arguments.bring)
         self.stages: dict[str, Stage] = {}
         self.common: dict[str, str] = {}  # arguments before the first FROM
         self.stage: Stage | None = None
@@ -180,13 +180,13 @@ class Builder:
         say(f"done in {time.monotonic() - began:.0f} s")
 
     def _bring(self, root: Path) -> Iterator[Path]:
-        for path in [Path("/etc/resolv.conf"), Path("/etc/hosts"), *self.brought]:
-            to = root / str(path).lstrip("/")
-            if to.exists():
-                continue
-            to.parent.mkdir(parents=True, exist_ok=True)
-            subprocess.run(["cp", "-aL", path, to], check=True)
-            yield to
+        """What is there already is left alone: it belongs to the stage."""
+        for file, place in {"/etc/resolv.conf": "/etc/resolv.conf", **self.brought}.items():
+            to = root / place.lstrip("/")
+            if not to.exists():
+                to.parent.mkdir(parents=True, exist_ok=True)
+                subprocess.run(["cp", "-aL", file, to], check=True)
+                yield to
 
 
 def remove(path: Path) -> None:
@@ -222,7 +222,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--debootstrap", action="append", default=[], help="a further word for debootstrap")
     parser.add_argument("--build-arg", action="append", default=[])
     parser.add_argument("--env", action="append", default=[])
-    parser.add_argument("--bring", action="append", default=[], type=Path)
+    parser.add_argument("--bring", action="append", default=[])
     builder = Builder(parser.parse_args(words))
     builder.folder.mkdir(parents=True, exist_ok=True)
     for word, rest in instructions((REPOSITORY / "docker" / "Dockerfile").read_text(encoding="utf-8")):
