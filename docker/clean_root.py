@@ -208,7 +208,7 @@ def prove(builder: Builder) -> None:
     if last.user.split(":")[0] in ("0", "root"):
         raise SystemExit("clean root: FAILED, the image would run as root")
     check = json.loads(last.image["HEALTHCHECK"].partition("CMD ")[2])
-    for command in (shlex.join(check), "ucc-path-smoke"):
+    for command in (shlex.join(check), "ucc-path-smoke", "INFERENCE=compiled ucc-path-smoke"):
         builder.run(last, command, last.environment, last.user)
     packages = last.root / "opt" / "ucc-path"
     say(f"the last stage has {size_mb(last.root)} MB, {size_mb(packages)} of them Python packages")
@@ -223,9 +223,11 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--build-arg", action="append", default=[])
     parser.add_argument("--env", action="append", default=[])
     parser.add_argument("--bring", action="append", default=[])
-    builder = Builder(parser.parse_args(words))
+    parser.add_argument("--dockerfile", type=Path, default=REPOSITORY / "docker" / "Dockerfile")
+    arguments = parser.parse_args(words)
+    builder = Builder(arguments)
     builder.folder.mkdir(parents=True, exist_ok=True)
-    for word, rest in instructions((REPOSITORY / "docker" / "Dockerfile").read_text(encoding="utf-8")):
+    for word, rest in instructions(arguments.dockerfile.read_text(encoding="utf-8")):
         builder.carry_out(word, rest)
     prove(builder)
 

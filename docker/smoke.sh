@@ -1,14 +1,15 @@
 #!/bin/sh
 # Does an installed ucc-path work? Makes a slide with known tissue, crops tiles, takes two steps of training, segments the
-# slide and compares the number of patches with the tissue that was drawn. Half a minute on a CPU; needs no network.
+# slide and compares the number of patches with the tissue that was drawn. Seconds on a CPU; needs no network.
 #
 #   docker run --rm --gpus all --entrypoint ucc-path-smoke ucc-path:0.1.0
 #   docker/smoke.sh                  outside Docker, with any ucc-path on PATH
 #
-# DEVICE=cuda insists on a GPU; the default is auto.
+# DEVICE=cuda insists on a GPU, INFERENCE=compiled on torch.compile; both are auto unless given.
 set -eu
 
 device=${DEVICE:-auto}
+inference=${INFERENCE:-auto}
 program=$(command -v ucc-path) || { echo "smoke: there is no ucc-path on PATH" >&2; exit 2; }
 python=$(sed -n '1s/^#!//p' "$program") # the one that it is installed in
 case $python in
@@ -21,7 +22,7 @@ trap 'rm -rf "$folder"' EXIT
 trap 'exit 130' INT TERM
 cd "$folder"
 
-echo "smoke: $(ucc-path --version), device $device, as user $(id -u)"
+echo "smoke: $(ucc-path --version), device $device, inference $inference, as user $(id -u)"
 
 # A slide of 3072 x 3072 px at 0.5 um/px, and how many cells of 32 um are at least half tissue, by its outline alone.
 "$python" - > expected <<'PYTHON'
@@ -41,7 +42,7 @@ PYTHON
 
 ucc-path tile slide.tif -o dataset --tile-px 256 --per-slide 4 --workers 1 --quiet
 ucc-path train dataset -o run --steps 2 --device "$device" --quiet
-ucc-path segment slide.tif -m run -o segmented --device "$device" --workers 1 --quiet
+ucc-path segment slide.tif -m run -o segmented --device "$device" --inference "$inference" --workers 1 --quiet
 
 "$python" - "$(cat expected)" <<'PYTHON'
 import json

@@ -52,7 +52,7 @@ def test_without_a_compiler_it_says_what_that_costs_and_fails_nothing(tmp_path: 
         [PROGRAM, "doctor", "-q"], capture_output=True, text=True, env={**environment, "PATH": str(tmp_path)}
     )
     assert done.returncode == 0
-    assert "WARN  Compiler: no C compiler, no C++ compiler" in done.stdout
+    assert "WARN  Compiler: no C compiler, no C++ compiler, no openssl" in done.stdout
     assert "segment on a GPU uses PyTorch uncompiled, more slowly\n      fix: on Debian" in done.stdout
 
 

@@ -124,20 +124,23 @@ def _gpu() -> Finding:
 
 
 def _compiler() -> Finding:
-    """What torch.compile calls while it runs: it writes C and C++ against Python's headers."""
-    compilers = [_program("CC", "gcc", "clang"), _program("CXX", "g++", "clang++")]
-    has_headers = Path(sysconfig.get_path("include"), "Python.h").is_file()
-    wanted = {"C compiler": compilers[0], "C++ compiler": compilers[1], "Python.h": has_headers}
+    """What torch.compile calls while it runs: it writes C and C++ against Python's headers, and openssl hashes them."""
+    wanted = {
+        "C compiler": _program("CC", "gcc", "clang"),
+        "C++ compiler": _program("CXX", "g++"),
+        "openssl": shutil.which("openssl"),
+        "Python.h": Path(sysconfig.get_path("include"), "Python.h").is_file(),
+    }
     missing = [what for what, found in wanted.items() if not found]
     if missing:
-        fix = "on Debian and Ubuntu: apt-get install gcc g++ python3-dev"
+        fix = "on Debian and Ubuntu: apt-get install gcc g++ openssl python3-dev"
         text = f"no {', no '.join(missing)}: segment on a GPU uses PyTorch uncompiled, more slowly"
         return Finding(WARN, "Compiler", text, fix)
-    return Finding(PASS, "Compiler", f"{' and '.join(compilers)}, for segment on a GPU")
+    return Finding(PASS, "Compiler", f"{wanted['C compiler']} and {wanted['C++ compiler']}, for segment on a GPU")
 
 
 def _program(variable: str, *names: str) -> str:
-    """The first of those programs that is there, or the one that a variable of the environment names."""
+    """The program that a variable of the environment names, or else the first of those, if it is there."""
     wished = os.environ.get(variable)
     return next((name for name in ([wished] if wished else names) if shutil.which(name)), "")
 
