@@ -4,8 +4,7 @@
 
 A worker takes a slide, finds its tissue, reads, computes and writes, one after the other; then the next slide. It has a
 core of its own; the storage is shared by all workers, a GPU by the workers of that GPU. This is simulated event by
-event; a test holds it against the limits of each part and against the theory of queues. Where `Rates` says assumed,
-nothing has been measured.
+event; tests hold it against known limits. Where `Rates` says assumed, nothing has been measured.
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ PARTS = 16  # of a slide, in the simulation: parts of several slides take turns 
 NEAR = 0.9  # of what is possible at best: more workers than that takes are hardly worth their memory
 CHOICES = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 32)  # workers a GPU
 SLIDES_EACH = 12  # of a worker, to see how quick many are
+SHARED = ("GPU", "storage")
 STORAGES_MB_S = (100, 300, 1_000, 10_000)
 NETWORKS_PER_S = (10_000, 30_000, 100_000, 300_000)
 
@@ -36,11 +36,9 @@ class Rates:
     # Measured here on five oral slides (8 runs of `segment`, CPU time without network and decoding, median).
     patch_cpu_us: float = 25.0  # cutting, stain, windows, deciding
     write_cpu_us: float = 5.0  # polygons and files, a patch
-    # Measured here: 1.2 CPU-s for the tissue of a slide of 102,400 px at 0.25 um/px, 0.15 for 59 mm2.
-    survey_cpu_s: float = 0.05
+    survey_cpu_s: float = 0.05  # measured here: 1.2 CPU-s for a slide of 102,400 px at 0.25 um/px, 0.15 for 59 mm2
     survey_cpu_s_per_mm2: float = 0.0018
-    # Closing note of `segment`: a command starts in about 5 s. Once a worker, not once a slide.
-    start_s: float = 5.0
+    start_s: float = 5.0  # closing note of `segment`; once a worker, not once a slide
     # Measured here: one thread, OpenVINO, in the same runs. An older core (Zen 3): fast 9,000, paper 924 (PERF.md).
     cpu_patches_per_s: float = 34_000.0
     gpu_patches_per_s: float = 300_000.0  # assumed: no GPU was at hand
@@ -137,8 +135,7 @@ def simulate(slides: list[Demand], site: Site, start_s: float = 0.0) -> float:
         elif step % 3 == 1:
             then = now + slide.cpu_s / PARTS
         else:
-            gpu = worker % len(gpu_free_s)
-            then = now
+            gpu, then = worker % len(gpu_free_s), now
             if slide.gpu_s:
                 then = gpu_free_s[gpu] = max(now, gpu_free_s[gpu]) + slide.gpu_s / PARTS
         heapq.heappush(events, (then, next(number), worker, slide, step + 1))
@@ -175,19 +172,17 @@ def throughput(plan: Plan, site: Site) -> float:
 def enough_workers(plan: Plan, site: Site) -> int:
     """The fewest workers of a GPU that come near to what GPUs and storage allow."""
     most = limits(plan.slide(site), site)
-    wanted = NEAR * min(most["GPU"], most["storage"])
+    wanted = NEAR * min(most[what] for what in SHARED)
     tried = (n for n in CHOICES if throughput(plan, replace(site, workers=n * max(1, site.gpus))) >= wanted)
     return next(tried, CHOICES[-1])
 
 
 def main() -> None:
     asked = _arguments()
-    plan = Plan(RATES[asked.preset], asked.side_px, asked.tissue_share, asked.spread, asked.seed)
+    own = {"gpu_patches_per_s": asked.gpu_patches_per_s, "decode_mpix_per_cpu_s": asked.decode_mpix_per_s}
+    rates = replace(RATES[asked.preset], **{name: value for name, value in own.items() if value})
+    plan = Plan(rates, asked.side_px, asked.tissue_share, asked.spread)
     site = Site(1, asked.gpus, asked.storage_mb_s, asked.latency_ms)
-    if asked.gpu_patches_per_s:
-        plan = replace(plan, rates=replace(plan.rates, gpu_patches_per_s=asked.gpu_patches_per_s))
-    if asked.decode_mpix_per_s:
-        plan = replace(plan, rates=replace(plan.rates, decode_mpix_per_cpu_s=asked.decode_mpix_per_s))
     slide = plan.slide(site)
     print(f"A slide of {plan.side_px:,.0f} px at 0.25 um/px, {plan.tissue_share:.0%} of it tissue, {asked.preset}:")
     print(f"  {slide.cpu_s:.2f} s of a core, {slide.gpu_s:.2f} s of a GPU, {slide.latency_s:.2f} s waiting for reads,")
@@ -205,7 +200,7 @@ def _print_workers(plan: Plan, site: Site) -> None:
         here = replace(site, workers=number * max(1, site.gpus))
         rate, most = throughput(plan, here), limits(plan.slide(here), here)
         busy = f"{rate / most['GPU']:10.0%}{rate / most['storage']:14.0%}"
-        print(f"{number:14}{3600 * rate:10,.0f}{busy}  {min(most, key=lambda what: most[what])}")
+        print(f"{number:14}{3600 * rate:10,.0f}{busy}  {min(most, key=most.__getitem__)}")
 
 
 def _print_moves(plan: Plan, site: Site) -> None:
@@ -214,28 +209,27 @@ def _print_moves(plan: Plan, site: Site) -> None:
     for patches_per_s in NETWORKS_PER_S:
         cells = []
         for storage_mb_s in STORAGES_MB_S:
-            here = replace(site, storage_mb_per_s=storage_mb_s)
             quicker = replace(plan, rates=replace(plan.rates, gpu_patches_per_s=patches_per_s))
-            here = replace(here, workers=site.gpus * enough_workers(quicker, here))
+            here = replace(site, storage_mb_per_s=storage_mb_s)
+            number = enough_workers(quicker, here)
+            rate = throughput(quicker, replace(here, workers=number * site.gpus))
             most = limits(quicker.slide(here), here)
-            limit = "GPU" if most["GPU"] < most["storage"] else "storage"
-            cells.append(f"{here.workers // site.gpus}, {3600 * throughput(quicker, here):,.0f}/h, {limit}")
+            cells.append(f"{number}, {3600 * rate:,.0f}/h, {min(SHARED, key=most.__getitem__)}")
         print(f"{patches_per_s:>9,} patches/s" + "".join(f"{cell:>27}" for cell in cells))
 
 
 def _print_cost(plan: Plan, site: Site, slides: int) -> None:
     drawn = plan.slides(site, 20 * site.workers)
-    largest_first = sorted(drawn, key=lambda slide: -slide.alone_s)
     hours = slides / throughput(plan, site) / 3600
     total = {name: slides * float(np.mean([getattr(one, name) for one in drawn])) for name in Demand.__slots__}
     print(f"\n{slides:,} slides, {site.workers} workers, {site.gpus} GPUs, {site.storage_mb_per_s:,.0f} MB/s:")
-    print(f"  reads   {total['read_bytes'] / 1e12:10,.1f} TB")
-    print(f"  results {total['written_bytes'] / 1e9:10,.0f} GB")
+    print(f"  reads   {total['read_bytes'] / 1e12:10,.1f} TB, results {total['written_bytes'] / 1e9:,.0f} GB")
     print(f"  cores   {total['cpu_s'] / 3600:10,.0f} h busy of {hours * site.workers:,.0f} h")
     print(f"  GPUs    {total['gpu_s'] / 3600:10,.0f} h busy of {hours * site.gpus:,.0f} h")
     print(f"  time    {hours:10,.1f} h")
-    ends_s = [simulate(order, site, plan.rates.start_s) for order in (drawn, largest_first)]
-    print(f"The end of {len(drawn):,}: {ends_s[0]:,.0f} s as they come, {ends_s[1]:,.0f} s the largest first")
+    orders = (drawn, sorted(drawn, key=lambda slide: -slide.alone_s))
+    listed_s, sorted_s = (simulate(order, site, plan.rates.start_s) for order in orders)
+    print(f"The end of {len(drawn):,}: {listed_s:,.0f} s as they come, {sorted_s:,.0f} s the largest first")
 
 
 def _arguments() -> argparse.Namespace:
@@ -251,7 +245,6 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--latency-ms", type=float, default=1.0)
     parser.add_argument("--gpu-patches-per-s", type=float, help="of your GPU, instead of what is assumed")
     parser.add_argument("--decode-mpix-per-s", type=float, help="40 for slides that only OpenSlide reads")
-    parser.add_argument("--seed", type=int, default=0)
     return parser.parse_args()
 
 

@@ -170,8 +170,18 @@ class Builder:
         added = [*self._bring(stage.root)]
         pairs = [f"{name}={value}" for name, value in {**environment, **self.outside}.items()]
         inside = f"cd {shlex.quote(stage.folder)} && {command}"
-        chroot = ["chroot", f"--userspec={user}", stage.root, "/usr/bin/env", "-i", *pairs, "/bin/sh", "-c", inside]
-        enter = ["sh", "-c", f'{MOUNT} && exec "$@"', stage.root]
+        chroot = [
+            "chroot",
+            f"--userspec={user}",
+            str(stage.root),
+            "/usr/bin/env",
+            "-i",
+            *pairs,
+            "/bin/sh",
+            "-c",
+            inside,
+        ]
+        enter = ["sh", "-c", f'{MOUNT} && exec "$@"', str(stage.root)]
         done = subprocess.run(["unshare", "--mount", "--pid", "--fork", *enter, *chroot], check=False)
         for path in added:
             remove(path)

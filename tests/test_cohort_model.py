@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 SCRIPT = Path(__file__).parents[1] / "benchmarks" / "cohort_model.py"
+PAGE = Path(__file__).parents[1] / "docs" / "cost.md"
 SITES = [(1, 1), (2, 1), (6, 1), (8, 4), (48, 8), (64, 0)]  # workers, GPUs
 
 
@@ -108,6 +109,36 @@ def test_reads_and_results_do_not_depend_on_the_site() -> None:
 def test_a_slide_of_100k_at_a_quarter_micrometre_has_610_thousand_cells() -> None:
     rates = replace(model().RATES["paper"], gpu_patches_per_s=1.0)
     assert model().demand(100_000, 1.0, rates, make_site(1, 1)).gpu_s == pytest.approx(610_352, abs=1)
+
+
+def rows(heading: str) -> list[list[str]]:
+    """The cells of the first table below a heading of the page, without its two first lines."""
+    below = PAGE.read_text(encoding="utf-8").partition(f"\n## {heading}\n")[2]
+    table = [line for line in below.partition("\n## ")[0].splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table[2:]]
+
+
+def test_the_page_shows_the_workers_that_the_model_gives() -> None:
+    shown = rows("Workers a GPU")
+    assert len(shown) >= 5
+    for each, per_hour, gpu, storage, limit in shown:
+        site = make_site(8 * int(each), 8)
+        rate, most = model().throughput(make_plan(), site), model().limits(make_plan().slide(site), site)
+        assert (per_hour, limit) == (f"{3600 * rate:,.0f}", min(most, key=most.__getitem__))
+        assert (gpu, storage) == (
+            f"{rate / most['GPU']:.0%}".replace("%", " %"),
+            f"{rate / most['storage']:.0%}".replace("%", " %"),
+        )
+
+
+def test_the_page_shows_where_the_model_has_its_limit() -> None:
+    for patches_per_s, *cells in rows("Where the bottleneck moves"):
+        rates = replace(model().RATES["paper"], gpu_patches_per_s=float(patches_per_s.replace(",", "")))
+        for storage_mb_s, cell in zip(model().STORAGES_MB_S, cells, strict=True):
+            site, plan = make_site(1, 8, storage_mb_per_s=storage_mb_s), model().Plan(rates)
+            each, most = model().enough_workers(plan, site), model().limits(plan.slide(site), site)
+            rate = model().throughput(plan, replace(site, workers=8 * each))
+            assert cell == f"{each}; {3600 * rate:,.0f}; {min(model().SHARED, key=most.__getitem__)}"
 
 
 def test_the_script_prints_its_tables() -> None:

@@ -29,17 +29,7 @@ SHORTEST = 4  # letters of a text that a message may be put together from; short
 MARKS = " ;:,.()"  # that may stand where two texts meet
 
 OF_OTHERS = {  # options of programs that are not at hand
-    *(
-        "--rm",
-        "--gpus",
-        "--entrypoint",
-        "--user",
-        "--time",
-        "--shm-size",
-        "--network",
-        "--profile",
-        "--scale",
-    ),  # Docker
+    *("--rm", "--gpus", "--entrypoint", "--user", "--shm-size", "--network", "--profile", "--scale"),  # Docker
     *("--nv", "--cleanenv", "--bind"),  # Apptainer
     *("--head", "--port", "--address", "--block"),  # ray start
 }
