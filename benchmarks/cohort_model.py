@@ -33,7 +33,7 @@ class Rates:
 
     # PERF.md: pread and simplejpeg 280, on stored JPEG tiles in order. OpenSlide, for all other formats, 38 to 42.
     decode_mpix_per_cpu_s: float = 280.0
-    # Measured here on five oral slides (8 runs of `segment`, CPU time without network and decoding, median).
+    # Measured here: 8 runs of `segment` on three oral slides, CPU time without network and decoding, median.
     patch_cpu_us: float = 25.0  # cutting, stain, windows, deciding
     write_cpu_us: float = 5.0  # polygons and files, a patch
     survey_cpu_s: float = 0.05  # measured here: 1.2 CPU-s for a slide of 102,400 px at 0.25 um/px, 0.15 for 59 mm2

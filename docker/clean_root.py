@@ -217,11 +217,11 @@ def prove(builder: Builder) -> None:
     last = builder.stages[LAST]
     if last.user.split(":")[0] in ("0", "root"):
         raise SystemExit("clean root: FAILED, the image would run as root")
+    packages = last.root / "opt" / "ucc-path"
+    say(f"the last stage has {size_mb(last.root)} MB, {size_mb(packages)} of them Python packages")
     check = json.loads(last.image["HEALTHCHECK"].partition("CMD ")[2])
     for command in (shlex.join(check), "ucc-path-smoke", "INFERENCE=compiled ucc-path-smoke"):
         builder.run(last, command, last.environment, last.user)
-    packages = last.root / "opt" / "ucc-path"
-    say(f"the last stage has {size_mb(last.root)} MB, {size_mb(packages)} of them Python packages")
     say("passed")
 
 
