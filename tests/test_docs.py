@@ -28,6 +28,12 @@ GAP = "…"  # in a message that is quoted: a name, a number, anything that is k
 SHORTEST = 4  # letters of a text that a message may be put together from; shorter ones fit everywhere
 MARKS = " ;:,.()"  # that may stand where two texts meet
 
+OF_OTHERS = {  # options of programs that are not at hand
+    *("--rm", "--gpus", "--entrypoint", "--user", "--shm-size", "--network", "--profile", "--scale"),  # Docker
+    *("--nv", "--cleanenv", "--bind"),  # Apptainer
+    *("--head", "--port", "--address", "--block"),  # ray start
+}
+
 
 def text_of(path: Path) -> str:
     return path.read_text(encoding="utf-8")
@@ -115,6 +121,7 @@ def test_the_pages_show_commands() -> None:
 
 def test_only_known_programs_are_typed() -> None:
     known = {"ucc-path", "torchrun", "make", ".venv/bin/python", "mkdir", "mv", "rm"}
+    known |= {"docker", "docker/smoke.sh", "apptainer"}
     assert {line.split()[0] for line in typed()} - known == set()
 
 
@@ -146,7 +153,10 @@ def known_options() -> set[str]:
     ours = [*commands().values(), generator().main]
     known = {flag for command in ours for option in command.params for flag in (*option.opts, *option.secondary_opts)}
     known |= {flag for action in get_args_parser()._actions for flag in action.option_strings}
-    return known | {"--help", "--version"}
+    known |= {
+        flag for path in (ROOT / "benchmarks").glob("*.py") for flag in re.findall(r'"(--[a-z-]+)"', text_of(path))
+    }
+    return known | OF_OTHERS | {"--help", "--version"}
 
 
 @pytest.mark.parametrize("path", SPOKEN, ids=lambda path: str(path.relative_to(ROOT)))

@@ -18,7 +18,7 @@ def examined() -> subprocess.CompletedProcess[str]:
 def test_a_machine_that_runs_the_tests_passes(examined: subprocess.CompletedProcess[str]) -> None:
     assert examined.returncode == 0, examined.stdout
     assert "FAIL" not in examined.stdout
-    for part in ("Python", "OpenSlide", "PyTorch", "GPU", "Memory", "Disk"):
+    for part in ("Python", "OpenSlide", "PyTorch", "GPU", "Compiler", "Memory", "Disk"):
         assert f"  {part}: " in examined.stdout
 
 
@@ -44,3 +44,21 @@ def test_a_missing_package_fails_with_its_fix(tmp_path: Path) -> None:
     assert "FAIL  OpenSlide: cannot be loaded (libopenslide is gone)" in done.stdout
     assert "fix: pip install --upgrade openslide-python openslide-bin" in done.stdout
     assert "PASS" not in done.stdout  # quiet
+
+
+def test_without_a_compiler_it_says_what_that_costs_and_fails_nothing(tmp_path: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if name not in ("CC", "CXX")}
+    done = subprocess.run(
+        [PROGRAM, "doctor", "-q"], capture_output=True, text=True, env={**environment, "PATH": str(tmp_path)}
+    )
+    assert done.returncode == 0
+    assert "WARN  Compiler: no C compiler, no C++ compiler, no openssl" in done.stdout
+    assert "segment on a GPU uses PyTorch uncompiled, more slowly\n      fix: on Debian" in done.stdout
+
+
+def test_a_compiler_that_is_named_and_not_there_is_missed() -> None:
+    done = subprocess.run(
+        [PROGRAM, "doctor", "-q"], capture_output=True, text=True, env={**os.environ, "CC": "no-such-compiler"}
+    )
+    assert done.returncode == 0
+    assert "WARN  Compiler: no C compiler" in done.stdout

@@ -7,6 +7,7 @@ import os
 import platform
 import shutil
 import sys
+import sysconfig
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -41,6 +42,7 @@ def examine(folder: Path) -> Iterator[Finding]:
         _openslide,
         _torch,
         _gpu,
+        _compiler,
         _openvino,
         _tensorboard,
         _memory,
@@ -119,6 +121,28 @@ def _gpu() -> Finding:
         return Finding(WARN, "GPU", "none found: everything works on the CPU, more slowly", fix)
     names = [torch.cuda.get_device_name(device) for device in range(torch.cuda.device_count())]
     return Finding(PASS, "GPU", ", ".join(names))
+
+
+def _compiler() -> Finding:
+    """What torch.compile calls while it runs: it writes C and C++ against Python's headers, and openssl hashes them."""
+    wanted = {
+        "C compiler": _program("CC", "gcc", "clang"),
+        "C++ compiler": _program("CXX", "g++"),
+        "openssl": shutil.which("openssl"),
+        "Python.h": Path(sysconfig.get_path("include"), "Python.h").is_file(),
+    }
+    missing = [what for what, found in wanted.items() if not found]
+    if missing:
+        fix = "on Debian and Ubuntu: apt-get install gcc g++ openssl python3-dev"
+        text = f"no {', no '.join(missing)}: segment on a GPU uses PyTorch uncompiled, more slowly"
+        return Finding(WARN, "Compiler", text, fix)
+    return Finding(PASS, "Compiler", f"{wanted['C compiler']} and {wanted['C++ compiler']}, for segment on a GPU")
+
+
+def _program(variable: str, *names: str) -> str:
+    """The program that a variable of the environment names, or else the first of those, if it is there."""
+    wished = os.environ.get(variable)
+    return next((name for name in ([wished] if wished else names) if shutil.which(name)), "")
 
 
 def _openvino() -> Finding:
