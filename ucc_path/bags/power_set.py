@@ -57,11 +57,7 @@ class PowerSet:
         purpose: str,
         augmented: bool = False,
     ) -> None:
-        if max(model.ucc_labels) > min(model.classes, training.bag_size):
-            raise SettingsError(
-                f"ucc_labels go up to {max(model.ucc_labels)}, and a bag of {training.bag_size} images of "
-                f"{model.classes} classes cannot hold as many; give smaller ones"
-            )
+        check_counts(model, training)
         self._by_class = [np.flatnonzero(images.classes == place) for place in range(model.classes)]
         fewest = min(range(model.classes), key=lambda place: len(self._by_class[place]))
         if len(self._by_class[fewest]) < training.bag_size:
@@ -88,6 +84,15 @@ class PowerSet:
         pool = self._images.chosen(taken[order])
         images = moved(rng, pool.images, shift_px=self._shift_px, mirror=self._is_mirrored)
         return Pool(images, pool.classes, (is_in[:, order] / size).astype(np.float32), labels)
+
+
+def check_counts(model: ModelSettings, training: TrainingSettings) -> None:
+    """SettingsError where bags cannot hold as many classes as are to be counted."""
+    if max(model.ucc_labels) > min(model.classes, training.bag_size):
+        raise SettingsError(
+            f"ucc_labels go up to {max(model.ucc_labels)}, and a bag of {training.bag_size} images of "
+            f"{model.classes} classes cannot hold as many; give smaller ones"
+        )
 
 
 def class_counts(

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ucc_path.bags.power_set import check_counts
 from ucc_path.errors import SettingsError
 from ucc_path.model.recipes import check_shape
 from ucc_path.settings import ModelSettings, ReproductionSettings, TrainingSettings
@@ -68,7 +69,9 @@ class Variant:
         return "_".join(filter(None, (self.name, self.labels, self.pooling, f"seed{self.seed}")))
 
     def settings(self) -> dict[str, Any]:
-        """As they are recorded."""
+        """As they are recorded; clusters of raw pixels depend on no more than how many there are."""
+        if not self.kind:
+            return {"model": {"classes": self.model.classes}}
         return {
             "model": asdict(self.model),
             "training": asdict(self.training),
@@ -79,6 +82,7 @@ class Variant:
 def variants_of(request: ReproduceRequest) -> list[Variant]:
     """All that is to be done; refuses what does not fit together."""
     check_shape(request.model)
+    check_counts(request.model, request.training)
     if request.training.learning_rate <= 0:
         raise SettingsError(f"learning_rate is {request.training.learning_rate:g}; give more than 0")
     unknown = [name for name in request.models if name not in NAMES]
