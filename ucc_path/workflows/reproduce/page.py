@@ -75,7 +75,7 @@ def _scores(experiment: str, groups: list[tuple[Group, list[Result]]]) -> Html:
     for group, own in groups:
         rows.append(Row(name_of(group), [_spread_cell(own, name) for name in FIGURES]))
         if group in published:
-            cells = [Cell(figure(getattr(published[group], name))) for name in FIGURES]
+            cells = [Cell(_shown(getattr(published[group], name), name)) for name in FIGURES]
             rows.append(Row(f"paper: {name_of(group)}", cells, kind="reference"))
     caption = (
         "On all test images. Below each mean: the range over seeds. Columns from k-means on are clustering accuracies. "
@@ -86,7 +86,13 @@ def _scores(experiment: str, groups: list[tuple[Group, list[Result]]]) -> Html:
 
 def _spread_cell(own: list[Result], name: str) -> Cell:
     mean, low, high = spread(own, name)
-    return Cell(figure(mean), f"{low:.3f}–{high:.3f}" if len(own) > 1 and math.isfinite(low) else "")
+    span = f"{_shown(low, name)}–{_shown(high, name)}" if len(own) > 1 and math.isfinite(low) else ""
+    return Cell(_shown(mean, name), span)
+
+
+def _shown(value: float, name: str) -> str:
+    """A figure as it is read; counting comes so near to 1 that three digits would say it is without error."""
+    return f"{value:.4f}" if name == "ucc_accuracy" and math.isfinite(value) else figure(value)
 
 
 def _cost(groups: list[tuple[Group, list[Result]]]) -> Html:
@@ -164,7 +170,8 @@ def _clusters(experiment: str, results: Iterable[Result]) -> list[Html | str]:
             _matrix(counts, names, head="is", caption=f"{one.name}, {way}: test images by class and by cluster.")
             for way, counts in one.record["clusters"].items()
         ]
-        parts.append(disclosure(f"{one.name}: {', '.join(one.record['clusters'])}", tables))
+        what = "raw pixels" if one.name in one.record["clusters"] else ", ".join(one.record["clusters"])
+        parts.append(disclosure(f"{one.name}: {what}", tables))
     return parts
 
 
