@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from ucc_path.evaluation.clustering import agreement, clustering_accuracy
 
 
-
 @pytest.mark.parametrize("order", list(permutations(range(3))))
 def test_the_numbers_of_clusters_mean_nothing(order: tuple[int, ...]) -> None:
     classes = np.array([0, 0, 0, 1, 1, 2, 2, 2, 2])
