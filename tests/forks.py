@@ -18,7 +18,8 @@ from pathlib import Path
 
 _SERVER = """
 import gc, json, os, signal, sys, traceback
-import sklearn.cluster, torch._dynamo, ucc_path_cli.show, ucc_path_cli.train, ucc_path.workflows.train
+import sklearn.cluster, torch._dynamo, ucc_path_cli.show, ucc_path_cli.train
+import ucc_path.workflows.reproduce, ucc_path.workflows.train
 from ucc_path_cli.main import main
 
 gc.freeze()

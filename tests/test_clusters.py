@@ -7,7 +7,8 @@ import pytest
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from ucc_path.clusters import UNKNOWN, Clusters, fit, margins, named, nearest, refit
+from ucc_path.clusters import UNKNOWN, Clusters, fit, kmeans, margins, merge, named, named_after, nearest, refit
+from ucc_path.evaluation.clustering import clustering_accuracy
 from ucc_path.tiles.labelling import CLASSES, METASTASES, NORMAL
 
 NORMAL_KIND, METASTASES_KIND = CLASSES.index(NORMAL), CLASSES.index(METASTASES)
@@ -268,3 +269,94 @@ def test_a_few_rows_can_be_clustered_anew(how: str) -> None:
     features = np.array([[0.1], [0.11], [0.9], [0.91]], np.float32)
     assigned, _ = refit(features, np.array([[1.0], [0.0]], np.float32), how=how, seed=0)
     assert assigned.tolist() == [1, 1, 0, 0]
+
+
+class CountsBits:
+    """A perfect counter: a row of features is (place, class), and a bag's count is how many classes it holds."""
+
+    def __init__(self, counts: tuple[int, ...], classes: int) -> None:
+        self.counts, self._classes = np.array(counts), classes
+
+    def added_by(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
+        return np.eye(self._classes, dtype=np.float32)[np.rint(features[:, 1]).astype(int)]
+
+    def probabilities(self, means: NDArray[np.float32]) -> NDArray[np.float32]:
+        held = (means > 0.02).sum(axis=1)
+        nearest_count = np.abs(held[:, None] - self.counts).argmin(axis=1)
+        return np.where(np.arange(len(self.counts)) == nearest_count[:, None], 0.9, 0.1 / len(self.counts)).astype(
+            np.float32
+        )
+
+
+def make_looks(*places: tuple[float, int], each: int = 40) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """Rows about each (place, class); the class moves a row so little that k-means goes by the place alone."""
+    rng = np.random.default_rng(0)
+    classes = np.repeat([of for _, of in places], each)
+    first = np.repeat([place for place, _ in places], each) + rng.normal(0, 0.05, len(classes))
+    return np.column_stack([first, classes]).astype(np.float32), classes
+
+
+LOOKS = ((0.0, 0), (100.0, 0), (50.0, 1), (56.0, 2))
+"""The first class looks like 0 or like 100, and the two others are near each other."""
+
+
+@pytest.mark.parametrize("counts", [(1, 2, 3, 4), (1, 2), (2, 3, 4)])
+def test_merging_joins_the_looks_of_a_class_where_k_means_splits_it(counts: tuple[int, ...]) -> None:
+    """Also by a head that was taught by no pure bag, and knows no count of 1."""
+    features, classes = make_looks(*LOOKS)
+    head = CountsBits(counts, classes=3)
+    alone = nearest(features, kmeans(features, 3, 0))
+    assert clustering_accuracy(alone, classes, count=3) == 0.5  # two classes in one cluster, one class in two
+    merged = merge(features, head, clusters=3, first=8, seed=0)
+    assert merged.centroids.shape == (8, 2) and sorted(set(merged.clusters.tolist())) == [0, 1, 2]
+    assert clustering_accuracy(merged.of(features), classes, count=3) == 1.0
+
+
+def test_merging_is_the_same_for_one_seed_and_needs_no_more_rows_than_there_are() -> None:
+    features, classes = make_looks(*LOOKS, each=2)
+    head = CountsBits((1, 2), classes=3)
+    first, again = (merge(features, head, clusters=3, first=100, seed=4) for _ in range(2))
+    assert np.array_equal(first.centroids, again.centroids) and np.array_equal(first.clusters, again.clusters)
+    assert len(first.centroids) == 8
+    assert clustering_accuracy(first.of(features), classes, count=3) == 1.0
+
+
+def test_merging_rows_that_are_all_alike_leaves_one_cluster() -> None:
+    features = np.zeros((30, 2), np.float32)
+    merged = merge(features, CountsBits((1, 2), classes=2), clusters=2, first=6, seed=0)
+    assert not merged.of(features).any()
+
+
+def test_many_rows_are_merged_piece_by_piece_to_the_same_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
+    features, _ = make_looks(*LOOKS)
+    head = CountsBits((1, 2), classes=3)
+    whole = merge(features, head, clusters=3, first=8, seed=0)
+    monkeypatch.setattr("ucc_path.clusters._AT_ONCE", 7)
+    assert np.array_equal(merge(features, head, clusters=3, first=8, seed=0).clusters, whole.clusters)
+
+
+def test_between_centres_of_one_class_there_is_no_boundary() -> None:
+    """Three centres on a line, of which the first two are of one class."""
+    centres = np.array([[0.0], [1.0], [2.0]], np.float32)
+    features = np.array([[0.0], [0.9], [1.0], [1.25], [1.5], [1.75], [2.0]], np.float32)
+    chosen, sure = margins(features, centres, np.array([1, 1, 0]))
+    assert chosen.tolist() == [1, 1, 1, 1, 1, 0, 0]
+    np.testing.assert_allclose(sure, [1, 1, 1, 0.5, 0, 0.5, 1], atol=1e-6)
+
+
+def test_one_class_of_several_centres_leaves_no_doubt() -> None:
+    centres = np.array([[0.0], [1.0]], np.float32)
+    chosen, sure = margins(np.array([[0.5], [0.2]], np.float32), centres, np.array([2, 2]))
+    assert chosen.tolist() == [2, 2] and sure.tolist() == [1, 1]
+
+
+def test_clusters_are_named_after_the_known_centres_by_the_means_of_their_rows() -> None:
+    features, blobs = make_blobs(30, 20, 10)
+    known = (0.13 + 0.2 * np.array([2, 0, 1])[:, None] * np.ones(4)).astype(np.float32)
+    assert named_after(known, features, blobs).tolist() == [1, 2, 0]
+
+
+def test_a_cluster_without_rows_takes_the_place_that_is_left() -> None:
+    features = np.array([[0.9], [0.91]], np.float32)
+    known = np.array([[0.1], [0.9]], np.float32)
+    assert named_after(known, features, np.array([0, 0])).tolist() == [1, 0]

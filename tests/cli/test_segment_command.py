@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from conftest import PROGRAM, paint_slide
+from ucc_path_cli.segment import segment as command
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -126,3 +127,10 @@ def test_an_interrupted_run_says_so_and_leaves_nothing_half_written(
     assert process.returncode == 130, stderr
     assert stderr.strip() == "Interrupted; nothing half written was left behind."
     assert not list(tmp_path.glob(f"segmented/*{OURS}"))
+
+
+@pytest.mark.parametrize(
+    ("flag", "how"), [("--refit", "kmeans"), ("--refit-spectral", "spectral"), ("--refit-merge", "merge"), ("-q", None)]
+)
+def test_each_way_of_clustering_anew_has_its_flag(flag: str, how: str | None) -> None:
+    assert command.make_context("segment", ["slide.tif", flag]).params["refit"] == how

@@ -369,7 +369,6 @@ def test_a_flag_that_a_model_does_not_use_is_refused(run_train: Run, arguments: 
 @pytest.mark.parametrize(
     ("table", "arguments", "words"),
     [
-        ('[model]\nnorm = "batch"', (), "set averaging = 0"),
         ("[model]\nclasses = 3", ("--model", "unet"), "classes is 2, not 3"),
         ("[model]\nclasses = 200\n[training]\nbag_size = 1", (), "fewer train patches than the 200 classes"),
     ],

@@ -78,3 +78,46 @@ def test_a_restored_average_is_the_same_and_one_of_another_network_is_refused() 
     assert all(torch.equal(a, b) for a, b in zip(other.state().values(), average.state().values(), strict=True))
     with pytest.raises(KeyError):
         other.restore({"weight": torch.zeros(1, 2)})
+
+
+def make_normed() -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.BatchNorm1d(1), nn.Linear(1, 1))
+
+
+def test_what_a_batch_norm_has_counted_is_averaged_with_the_weights() -> None:
+    network = make_normed()
+    average = Average(network, 0.5)
+    network[0].running_mean.fill_(8.0)
+    network[0].running_var.fill_(5.0)
+    average.update(1000)
+    with average.in_place():
+        assert network[0].running_mean.item() == 4.0  # half of 0 and half of 8
+        assert network[0].running_var.item() == 3.0
+    assert network[0].running_mean.item() == 8.0
+    assert {"0.running_mean", "0.running_var"} < average.state().keys()
+    assert "0.num_batches_tracked" not in average.state()
+
+
+def test_a_network_with_batch_norm_is_judged_by_what_belongs_to_its_averaged_weights() -> None:
+    """Weights and counts of one moment: by the counts of another the answer would be another."""
+    network = make_normed().eval()
+    average = Average(network, 0.999)
+    rows = torch.tensor([[100.0], [102.0]])
+    before = network(rows).detach()
+    for buffer in (network[0].running_mean, network[0].running_var):
+        buffer.add_(50.0)
+    with average.in_place():
+        assert torch.equal(network(rows), before)
+    assert not torch.allclose(network(rows), before)
+
+
+def test_a_restored_average_has_the_counts_of_a_batch_norm_too() -> None:
+    network, other = make_normed(), make_normed()
+    average = Average(network, 0.5)
+    network[0].running_mean.fill_(8.0)
+    average.update(1000)
+    restored = Average(other, 0.5)
+    restored.restore(average.state())
+    with restored.in_place():
+        assert other[0].running_mean.item() == 4.0

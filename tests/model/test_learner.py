@@ -6,6 +6,7 @@ import dataclasses
 import json
 import math
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -380,3 +381,37 @@ def test_learning_in_half_precision_works(model: str, monkeypatch: pytest.Monkey
     after = learner.network.state_dict()
     assert {value.dtype for value in after.values()} == {torch.float32}
     assert all(value.isfinite().all() and not torch.equal(value, before[name]) for name, value in after.items())
+
+
+def test_the_step_size_rises_stays_and_falls_to_nothing() -> None:
+    settings = dataclasses.replace(TRAINING, learning_rate=0.5, warm_up=10, decay=0.25, steps=100)
+    sizes = [training.learning_rate(step, settings) for step in range(100)]
+    assert sizes[0] == pytest.approx(0.05) and sizes[4] == pytest.approx(0.25)
+    assert set(sizes[9:76]) == {0.5}
+    assert sizes[76] < 0.5 and sizes[99] == pytest.approx(0.5 / 25)
+    assert all(one > other for one, other in pairwise(sizes[75:]))
+
+
+@pytest.mark.parametrize("step", [0, 50, 99])
+def test_the_step_size_is_the_same_throughout_unless_told_otherwise(step: int) -> None:
+    assert training.learning_rate(step, dataclasses.replace(TRAINING, steps=100)) == TRAINING.learning_rate
+
+
+def test_a_learner_takes_steps_of_the_size_of_the_moment() -> None:
+    """With a slope of 1 a step of Adam is as long as the step size."""
+    learner, _ = make_scripted(learning_rate=0.5, warm_up=2, decay=0.0)
+    weights = [learner.network.get_parameter("weight").item()]
+    for _ in range(3):
+        learner.learn(says(1.0))
+        weights.append(learner.network.get_parameter("weight").item())
+    assert [round(one - other, 3) for one, other in pairwise(weights)] == [0.25, 0.5, 0.5]
+
+
+def test_the_averaged_network_can_be_looked_at_and_is_put_back() -> None:
+    learner, _ = make_scripted(learning_rate=0.5, averaging=0.9)
+    for _ in range(5):
+        learner.learn(says(1.0))
+    own = learner.network.get_parameter("weight").item()
+    with learner.averaged():
+        assert own < learner.network.get_parameter("weight").item() < 10
+    assert learner.network.get_parameter("weight").item() == own

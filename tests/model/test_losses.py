@@ -25,7 +25,7 @@ class Says(nn.Module):
         super().__init__()
         self.answer = answer
 
-    def forward(self, images: Tensor) -> Any:
+    def forward(self, images: Tensor, shares: Tensor | None = None) -> Any:
         return self.answer
 
 
@@ -141,3 +141,17 @@ def test_answers_in_half_precision_are_judged_in_full(model: str, answer: Any) -
 def test_only_the_total_is_learnt_from(model: str, alpha: float) -> None:
     losses = LOSSES[model](build(model, SMALL, outputs=2, alpha=alpha), batch_for(model), alpha)
     assert [loss.requires_grad for loss in losses] == [True, False, False, False]
+
+
+def test_many_bags_learn_from_the_shares_of_one_pool() -> None:
+    """A target a bag, and the pool drawn again once."""
+    torch.manual_seed(0)
+    network = build("ucc", SMALL, outputs=2, alpha=0.5)
+    images = torch.randn(1, 6, 3, 16, 16)
+    shares = torch.tensor([[1 / 3] * 3 + [0] * 3, [0] * 3 + [1 / 3] * 3, [1 / 6] * 6])
+    targets = torch.tensor([0, 0, 1])
+    found = count_losses(network, Batch(images, targets, 1.0, shares), 0.5)
+    logits, drawn = network(images, shares)
+    assert logits.shape == (3, 2)
+    torch.testing.assert_close(found.cross_entropy, nn.functional.cross_entropy(logits, targets))
+    torch.testing.assert_close(found.mse, nn.functional.mse_loss(drawn, images))

@@ -275,3 +275,26 @@ def test_first_weights_are_glorots_and_first_biases_zero(model: str) -> None:
             assert layer.weight.abs().max() <= bound
             assert layer.weight.numel() < 200 or layer.weight.abs().max() > 0.95 * bound
             assert layer.bias is None or not layer.bias.any()
+
+
+@pytest.mark.parametrize("pooling", ["kde", "average"])
+def test_bags_that_share_a_pool_are_counted_as_the_same_bags_by_themselves(pooling: str) -> None:
+    torch.manual_seed(0)
+    network = UCC(ModelSettings(patch_px=8, width=2, features=3, hidden=(8,), pooling=pooling)).eval()
+    pool = torch.randn(1, 12, 3, 8, 8)
+    chosen = torch.stack([torch.randperm(12)[:4] for _ in range(6)])  # six bags of four
+    shares = torch.zeros(6, 12).scatter_(1, chosen, 0.25)
+    alone, _ = network(pool[0][chosen])
+    together, drawn = network(pool, shares)
+    torch.testing.assert_close(together, alone, rtol=1e-4, atol=1e-5)
+    assert together.std() > 0 and drawn is not None and drawn.shape == pool.shape
+    features = network.extractor(pool[0])
+    torch.testing.assert_close(network.count_shared(features, shares), network.count(features[chosen]))
+
+
+def test_an_instance_may_be_in_a_bag_several_times() -> None:
+    torch.manual_seed(0)
+    network = UCC(ModelSettings(patch_px=8, width=2, features=3, hidden=(8,))).eval()
+    features = torch.rand(2, 3)
+    twice = network.count(features[[0, 0, 1]][None])
+    torch.testing.assert_close(network.count_shared(features, torch.tensor([[2 / 3, 1 / 3]])), twice)

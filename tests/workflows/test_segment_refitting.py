@@ -145,3 +145,40 @@ def test_of_many_patches_a_sample_drawn_by_the_seed_says_the_centres(
         assert np.array_equal(labels, np.where(is_there, classes + 1, 0))  # of all patches, not only of the sample
     assert np.array_equal(found[0], found[1]) and not np.array_equal(found[0], found[2])
     np.testing.assert_allclose(found[0], [[0.1] * 3, [0.5] * 3], atol=0.03)
+
+
+class Counts:
+    """A perfect counter of the two classes of `make_looks`: one is at 0.1 and 0.9, the other between."""
+
+    counts = np.array([1, 2])
+
+    def added_by(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
+        is_between = np.abs(features[:, :1] - 0.5) < 0.2
+        return np.concatenate([is_between, ~is_between], axis=1).astype(np.float32)
+
+    def probabilities(self, means: NDArray[np.float32]) -> NDArray[np.float32]:
+        is_mixed = means.min(axis=1) > 0.02
+        return np.stack([~is_mixed, is_mixed], axis=1).astype(np.float32)
+
+
+def make_looks() -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """Values about 0.1 above, 0.5 in the middle and 0.9 below; the first and the last are one class with two looks."""
+    rng = np.random.default_rng(0)
+    third = np.broadcast_to((np.arange(SHAPE[0]) * 3 // SHAPE[0])[:, None], SHAPE)
+    values = 0.1 + 0.4 * third[..., None] + rng.normal(0, 0.02, (*SHAPE, 3))
+    return values.astype(np.float32), (third == 1).astype(np.int64)
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_looks_of_one_class_are_merged_by_the_count_and_named_after_the_known_centres(
+    place: int, tmp_path: Path
+) -> None:
+    values, is_between = make_looks()
+    known = np.array([[0.55] * 3, [0.95] * 3], np.float32)  # the class between is the first, or the second
+    known = known[::-1] if place else known
+    bands = in_bands(values, np.ones(SHAPE, np.bool_))
+    with refitted(bands, known, how="merge", seed=0, work=tmp_path, name="s", head=Counts()) as (again, decision):
+        labels, sure = decide(again, decision, SHAPE)
+    assert np.array_equal(labels, np.where(is_between == 1, place + 1, 2 - place))
+    assert sure.min() > 100
+    assert list(tmp_path.iterdir()) == []

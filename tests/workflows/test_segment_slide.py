@@ -257,7 +257,7 @@ def test_a_slide_that_openslide_reads_gives_the_same_mask_as_its_jpeg_twin(
     np.testing.assert_array_equal(*labels)
 
 
-@pytest.mark.parametrize("how", ["kmeans", "spectral"])
+@pytest.mark.parametrize("how", ["kmeans", "spectral", "merge"])
 def test_a_slide_clustered_anew_keeps_the_names_of_its_classes(
     slide: Path, segment: Segment, tmp_path: Path, how: str
 ) -> None:
@@ -375,4 +375,17 @@ def test_models_that_cannot_do_what_is_asked_are_refused(whole_run: Path, tmp_pa
     with pytest.raises(ModelError, match="is not a model that can be used"):
         (tmp_path / "model.safetensors").write_bytes(b"no")
         examine(replace(spec(), path=tmp_path / "model.safetensors"))
-    assert examine(spec()).classes == ("normal", "metastases")
+    assert examine(spec(refit="merge")).classes == examine(spec()).classes == ("normal", "metastases")
+
+
+def test_merging_by_the_count_is_refused_for_a_model_that_does_not_count(
+    make_dataset: Callable[..., Path], run_train: Callable[..., Any], tmp_path: Path
+) -> None:
+    make_dataset()
+    done = run_train("--model", "autoencoder", "--steps", "2")
+    assert done.returncode == 0, done.stderr
+    settings = SegmentationSettings(inference="torch", refit="merge")
+    path = tmp_path / "run" / "model.safetensors"
+    message = f"^--refit-merge is for models that count classes, and {path} is a model autoencoder; give --refit$"
+    with pytest.raises(SettingsError, match=message):
+        examine(ModelSpec(path, "cpu", 1, settings))

@@ -328,3 +328,20 @@ def test_a_loss_that_is_no_number_before_any_evaluation_ends_the_run_in_one_line
     done = run_quick("--resume", "-q")
     assert_refused(done, f"the loss is no longer a number at step {found}", "--learning-rate below 0.0005")
     assert not (begun / "model.safetensors").exists()
+
+
+def test_batch_norm_and_averaged_weights_go_on_together(
+    start_quick: Start, run_quick: Run, forks: Forks, tmp_path: Path
+) -> None:
+    (tmp_path / "tiny.toml").write_text(QUICK.replace("[model]", '[model]\nnorm = "batch"'))
+    whole = forks.start(tmp_path, "train", "dataset", "--settings", "tiny.toml", "-o", "whole").wait()
+    assert whole.returncode == 0, whole.stderr
+    killed = start_quick()
+    killed.wait_for(lambda: (tmp_path / "run" / STATE).exists())
+    killed.kill()
+    saved = resume_state.read(tmp_path / "run")
+    assert saved is None or any(name.startswith("average.") and "running_mean" in name for name in saved[1])
+    done = run_quick("--resume")
+    assert done.returncode == 0, done.stderr
+    for name in ("model.safetensors", "metrics.csv"):
+        assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name

@@ -36,7 +36,7 @@ FOLDER = "runs"
 ENDING = ".json"
 PICTURE_ENDING = ".png"
 FORMAT = RecordFormat(
-    "ucc-path reproduction run", 1, OutputError, "a run of reproduce", "make it anew with --overwrite"
+    "ucc-path reproduction run", 1, OutputError, "a run of reproduce", "remove it, or make it anew with --overwrite"
 )
 
 

@@ -16,6 +16,7 @@ CLEANINGS = ("none", "lone", "median")
 INFERENCES = ("auto", "torch", "compiled", "openvino")
 MODELS = ("ucc", "unet", "supervised", "autoencoder")
 """What can be trained; the first unless told otherwise."""
+_HIGHEST_SEED = 10**9  # k-means takes no larger ones than four bytes have, and none below 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +132,7 @@ class TrainingSettings:
     )
     crop_px: int = setting(192, "side of the crops that the Unet is trained on, in pixels", low=8)
     save_every_s: float = setting(30.0, "seconds between saved states that --resume goes on from", low=0)
-    seed: int = setting(0, "seed of the first weights, the bags and their augmentation")
+    seed: int = setting(0, "seed of the first weights, the bags and their augmentation", low=0, high=_HIGHEST_SEED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +168,7 @@ class SegmentationSettings:
         "auto", "what computes the network; auto is the quickest that is installed", choices=INFERENCES
     )
     batch_size: int = setting(256, "patches computed at once", low=1, high=65536)
-    seed: int = setting(0, "seed of clustering anew")
+    seed: int = setting(0, "seed of clustering anew", low=0, high=_HIGHEST_SEED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +181,7 @@ class EvaluationSettings:
     kmeans_patches: int = setting(
         8192, "train patches whose raw pixels are clustered, as the baseline", low=100, high=100_000
     )
-    seed: int = setting(0, "seed of drawing images again and of the baseline's clusters")
+    seed: int = setting(0, "seed of drawing images again and of the baseline's clusters", low=0, high=_HIGHEST_SEED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ experiment that was interrupted is simply run again, and runs of other settings 
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ucc_path.errors import OutputError
+from ucc_path.errors import DivergedError, OutputError
 from ucc_path.formats import png, report_html, report_json, reproduction_csv, reproduction_json
 from ucc_path.formats.atomic import explaining, locked_folder
 from ucc_path.formats.reproduction_csv import ReproductionRow
@@ -22,11 +22,11 @@ from ucc_path.model.devices import choose_device, in_words, keep_memory
 from ucc_path.workflows.events import Event, Step
 from ucc_path.workflows.peak import forget_peak, peak_mb
 from ucc_path.workflows.reproduce.data import Images, read_images
-from ucc_path.workflows.reproduce.judging import Verdict, judge, judge_raw, share_right
+from ucc_path.workflows.reproduce.judging import Verdict, even_bags, judge, judge_raw, share_right
 from ucc_path.workflows.reproduce.learning import Learnt, learn
 from ucc_path.workflows.reproduce.page import page_of
 from ucc_path.workflows.reproduce.request import ReproduceRequest, Variant, variants_of
-from ucc_path.workflows.reproduce.results import Result, paper_rows, read_results, row_of
+from ucc_path.workflows.reproduce.results import Result, paper_rows, read_results, row_of, usable
 from ucc_path.workflows.versions import versions
 
 __all__ = ["ReproduceReport", "ReproduceRequest", "reproduce"]
@@ -44,15 +44,14 @@ def reproduce(request: ReproduceRequest) -> Generator[Event, None, ReproduceRepo
     """Trains and judges what is not finished yet, and writes the tables and the report of all that is."""
     variants = variants_of(request)
     device = choose_device(request.device)
-    images = read_images(
-        request.experiment, request.data, classes=request.model.classes, side_px=request.model.patch_px
-    )
+    images = read_images(request.experiment, request.data, request.model)
     if device.type == "cpu":
         keep_memory()
     with locked_folder(request.output) as folder, in_words():
         with explaining(folder):
             (folder / reproduction_json.FOLDER).mkdir(parents=True, exist_ok=True)
         todo = [one for one in variants if request.overwrite or not _is_finished(folder, request, one, images)]
+        _require_usable(folder, request.experiment, but_for=[one.key for one in todo])
         if len(todo) < len(variants):
             yield Step(f"{len(variants) - len(todo)} of {len(variants)} runs are finished and are left as they are")
         for number, variant in enumerate(todo, start=1):
@@ -61,6 +60,13 @@ def reproduce(request: ReproduceRequest) -> Generator[Event, None, ReproduceRepo
         results = read_results(folder, request.experiment)
         _write(folder, request.experiment, results)
     return ReproduceReport(request.output, tuple(row_of(result.record) for result in results))
+
+
+def _require_usable(folder: Path, experiment: str, *, but_for: Collection[str]) -> None:
+    """Refuses runs of which no report could be made, before hours are spent on others."""
+    for result in read_results(folder, experiment, but_for=but_for):
+        with usable(folder, result):
+            page_of(experiment, [result])
 
 
 def _identity(request: ReproduceRequest, variant: Variant, images: Images) -> dict[str, Any]:
@@ -86,8 +92,9 @@ def _is_finished(folder: Path, request: ReproduceRequest, variant: Variant, imag
     wanted: dict[str, Any] = report_json.plain(_identity(request, variant, images))
     for name, value in wanted.items():
         found = record.get(name)
-        is_same = found.get("fingerprint") == value["fingerprint"] if name == "data" and found else found == value
-        if not is_same:
+        if name == "data" and isinstance(found, dict):
+            found = {"fingerprint": found.get("fingerprint")}
+        if found != value:
             raise OutputError(
                 f"{folder} holds a run {variant.key} of other {name}; "
                 "replace it with --overwrite, or choose another folder with -o"
@@ -102,14 +109,22 @@ def _run(
     learnt: Learnt | None = None
     if variant.kind:
         train, val = images.split(variant.seed)
-        learnt = yield from learn(variant, train, val, device)
+        bags = even_bags(variant, images.test) if variant.kind == "ucc" else None
+        try:
+            learnt = yield from learn(variant, train, val, device)
+        except DivergedError as err:
+            raise DivergedError(
+                f"the loss of {variant.key} is no longer a number; "
+                f"give a learning_rate below {variant.training.learning_rate:g} under [training] in the settings file"
+            ) from err
         yield Step(f"Counting and clustering {len(images.test):,} test images")
-        verdict = judge(variant, learnt, images.test, device)
+        verdict = judge(variant, learnt, images.test, bags, device)
     else:
         verdict = judge_raw(variant, images.test)
     if verdict.generated is not None:
         png.write(reproduction_json.picture_of(folder, variant.key), _strip(verdict.generated))
     record = _identity(request, variant, images) | _facts(learnt, verdict) | {"device": str(device)}
+    record["data"] |= images.sizes
     reproduction_json.write(folder, variant.key, record | {"versions": versions()})
 
 

@@ -12,6 +12,7 @@ from ucc_path.bags import LabelledImages
 from ucc_path.errors import DatasetError, SettingsError
 from ucc_path.formats import cifar_binary, idx
 from ucc_path.seeding import stream
+from ucc_path.settings import ModelSettings
 
 MOST_VAL = 10_000  # of the training images, chosen at random
 _VAL_SHARE = 5  # one in so many, where there are fewer
@@ -25,15 +26,21 @@ class Images:
     test: LabelledImages
     fingerprint: str
 
+    @property
+    def sizes(self) -> dict[str, int]:
+        """How many there are of each split."""
+        val = min(MOST_VAL, len(self.learning) // _VAL_SHARE)
+        return {"train": len(self.learning) - val, "val": val, "test": len(self.test)}
+
     def split(self, seed: int) -> tuple[LabelledImages, LabelledImages]:
         """Train and val images."""
-        order = stream(seed, "images").permutation(len(self.learning))
-        val = min(MOST_VAL, len(order) // _VAL_SHARE)
+        order, val = stream(seed, "images").permutation(len(self.learning)), self.sizes["val"]
         return self.learning.chosen(order[val:]), self.learning.chosen(order[:val])
 
 
-def read_images(experiment: str, folder: Path, *, classes: int, side_px: int) -> Images:
-    """The images, in the middle of squares of `side_px`; refuses files that are not the experiment's."""
+def read_images(experiment: str, folder: Path, model: ModelSettings) -> Images:
+    """The images, in the middle of squares that a model takes; refuses files that are not the experiment's."""
+    classes, side_px = model.classes, model.patch_px
     if experiment == "mnist":
         learning, test = (idx.read(folder, part) for part in ("train", "test"))
     else:
@@ -41,6 +48,9 @@ def read_images(experiment: str, folder: Path, *, classes: int, side_px: int) ->
     for part, images in (("train", learning), ("test", test)):
         if images.classes.max(initial=-1) >= classes or len(np.unique(images.classes)) < classes:
             raise DatasetError(f"the {part} images of {folder} are not of {classes} classes; get the whole data set")
+    if learning.images.shape[3] != model.channels:
+        found = learning.images.shape[3]
+        raise SettingsError(f"channels is {model.channels} and the images have {found}; give {found}, or leave it out")
     digest = hashlib.sha256()
     for images in (learning, test):
         digest.update(np.ascontiguousarray(images.images).data)

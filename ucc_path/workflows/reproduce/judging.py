@@ -46,8 +46,19 @@ def share_right(table: Table) -> float:
     return float(np.trace(table) / max(1, table.sum()))
 
 
-def judge(variant: Variant, learnt: Learnt, test: LabelledImages, device: torch.device) -> Verdict:
-    """Judges a network by the test images, clustering those themselves, as the paper does."""
+def even_bags(variant: Variant, test: LabelledImages) -> PowerSet:
+    """Bags of test images with even shares of their classes, as far as the authors' code is known.
+
+    Made before anything is learnt: it refuses too few images.
+    """
+    reproduction = replace(variant.reproduction, min_share=EVEN)
+    return PowerSet(test, variant.model, variant.training, reproduction, purpose="test")
+
+
+def judge(
+    variant: Variant, learnt: Learnt, test: LabelledImages, bags: PowerSet | None, device: torch.device
+) -> Verdict:
+    """Judges a network by the test images, clustering those themselves, as the paper does; by `bags` if it counts."""
     model, classes = variant.model, variant.model.classes
     extractor = learnt.network.get_submodule("extractor")
     features = features_of(test.images, extractor, learnt.preparation, device)
@@ -61,7 +72,7 @@ def judge(variant: Variant, learnt: Learnt, test: LabelledImages, device: torch.
     drawn = drawn_again(learnt, torch.from_numpy(means).to(device))
     found = densities.result()
     return Verdict(
-        counting=_counting(variant, learnt, test, device) if head else None,
+        counting=_counting(variant, learnt, bags, device) if bags else None,
         divergence=jensen_shannon(found),
         densities=found,
         clusters=_clusters(variant, features, test.classes, head),
@@ -80,16 +91,15 @@ def judge_raw(variant: Variant, test: LabelledImages) -> Verdict:
     return Verdict(clusters={variant.name: agreement(assigned, test.classes, count=classes)})
 
 
-def _counting(variant: Variant, learnt: Learnt, test: LabelledImages, device: torch.device) -> Table:
-    """Test bags of each count, with even shares of their classes, as far as the authors' code is known."""
-    reproduction, labels = replace(variant.reproduction, min_share=EVEN), len(variant.model.ucc_labels)
-    sampler = PowerSet(test, variant.model, variant.training, reproduction, purpose="test")
+def _counting(variant: Variant, learnt: Learnt, bags: PowerSet, device: torch.device) -> Table:
+    """What is said of as many test bags of each count."""
+    labels = len(variant.model.ucc_labels)
     table = np.zeros((labels, labels), np.int64)
     network = learnt.network
     assert isinstance(network, UCC)
     left = variant.reproduction.test_bags
     for number in range(math.ceil(left / _BAGS_OF_POOL)):
-        pool = sampler.draw(number, min(_BAGS_OF_POOL, left) * labels)
+        pool = bags.draw(number, min(_BAGS_OF_POOL, left) * labels)
         left -= _BAGS_OF_POOL
         features = features_of(pool.images, network.extractor, learnt.preparation, device)
         with torch.no_grad():

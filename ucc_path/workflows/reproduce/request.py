@@ -69,9 +69,9 @@ class Variant:
         return "_".join(filter(None, (self.name, self.labels, self.pooling, f"seed{self.seed}")))
 
     def settings(self) -> dict[str, Any]:
-        """As they are recorded; clusters of raw pixels depend on no more than how many there are."""
+        """Those that it depends on, as they are recorded."""
         if not self.kind:
-            return {"model": {"classes": self.model.classes}}
+            return {"model": {"patch_px": self.model.patch_px, "classes": self.model.classes}}
         return {
             "model": asdict(self.model),
             "training": asdict(self.training),
@@ -85,6 +85,9 @@ def variants_of(request: ReproduceRequest) -> list[Variant]:
     check_counts(request.model, request.training)
     if request.training.learning_rate <= 0:
         raise SettingsError(f"learning_rate is {request.training.learning_rate:g}; give more than 0")
+    labels = request.model.ucc_labels
+    if labels != tuple(range(labels[0], labels[-1] + 1)):
+        raise SettingsError(f"ucc_labels is {list(labels)}; give counts without a gap, such as [1, 2, 3, 4]")
     unknown = [name for name in request.models if name not in NAMES]
     if unknown or not request.models:
         raise SettingsError(f"--models has no {unknown[0] if unknown else 'name'!r}; it can be {', '.join(NAMES)}")
@@ -103,7 +106,11 @@ def _variant(request: ReproduceRequest, name: str, seed: int) -> Variant:
             raise SettingsError(f"{name} counts from 2 on; give --ucc-labels up to 3 or more, such as 1-4")
     alpha = 1.0 if name.endswith("alpha1") else request.training.alpha
     training = replace(request.training, alpha=alpha, seed=seed)
-    return Variant(name, replace(request.model, ucc_labels=labels), training, request.reproduction)
+    variant = Variant(name, replace(request.model, ucc_labels=labels), training, request.reproduction)
+    if variant.kind == "ucc":
+        return variant
+    usual = ModelSettings()  # counts nothing, and is the same run whatever is counted beside it
+    return replace(variant, model=replace(request.model, ucc_labels=usual.ucc_labels, pooling=usual.pooling))
 
 
 def labels_from(text: str) -> tuple[int, ...]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -53,16 +54,44 @@ def name_of(group: Group) -> str:
     )
 
 
-def read_results(folder: Path, experiment: str) -> list[Result]:
+def read_results(folder: Path, experiment: str, *, but_for: Collection[str] = ()) -> list[Result]:
     """All finished runs of a folder, in the order of the paper's tables, the seeds of a model side by side."""
     found = []
     for key in reproduction_json.keys(folder):
+        if key in but_for:
+            continue
         record = reproduction_json.read(folder, key)
         if record.get("experiment") != experiment:
-            raise OutputError(f"{folder} holds runs of {record.get('experiment')}; choose another folder with -o")
+            raise OutputError(f"{folder} holds runs of {record.get('experiment')!r}; choose another folder with -o")
         picture = reproduction_json.picture_of(folder, key)
-        found.append(Result(key, record, picture.read_bytes() if picture.exists() else None))
-    return sorted(found, key=lambda one: (NAMES.index(one.group[0]), one.group, one.record["variant"]["seed"]))
+        result = Result(key, record, picture.read_bytes() if picture.exists() else None)
+        with usable(folder, result):
+            _require_order(result)
+            row_of(record)
+        found.append(result)
+    return sorted(found, key=_order)
+
+
+@contextmanager
+def usable(folder: Path, result: Result) -> Iterator[None]:
+    """OutputError where a table or a page cannot be made of a record: it is not as it was written."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as err:
+        raise OutputError(
+            f"{reproduction_json.path_of(folder, result.key)} is not as it was written; "
+            f"{reproduction_json.FORMAT.make_anew}"
+        ) from err
+
+
+def _order(result: Result) -> tuple[int, Group, int]:
+    return NAMES.index(result.group[0]), result.group, result.record["variant"]["seed"]
+
+
+def _require_order(result: Result) -> None:
+    _, group, seed = _order(result)
+    if not all(isinstance(part, str) for part in group) or type(seed) is not int:
+        raise TypeError("variant")
 
 
 def grouped(results: list[Result]) -> Iterator[tuple[Group, list[Result]]]:
