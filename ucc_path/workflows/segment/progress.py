@@ -24,11 +24,16 @@ class Cohort:
         self._totals[name] = self._done[name] = self._done.get(name, 0)
 
     def progress(self) -> Progress:
-        """Slides of which nothing is known yet count as much as the mean of the others."""
+        """Slides of which nothing is known yet count as much as the mean of the others.
+
+        The last patch counts as done when all slides are: their files are written after it.
+        """
         known = sum(self._totals.values())
         is_over = self._ended == self._slides
         unknown = self._slides - len(self._totals)
         total = known + (unknown * known // max(1, len(self._totals)) if not is_over else 0)
         note = f"{self._ended} of {self._slides} slides" if self._slides > 1 else ""
         note += f", {self._failed} failed" if self._failed and note else ""
-        return Progress("segmenting", sum(self._done.values()), max(total, 1), "patches", note, self._mpix_a_cell)
+        total = max(total, 1)
+        done = sum(self._done.values()) if is_over else min(sum(self._done.values()), total - 1)
+        return Progress("segmenting", done, total, "patches", note, self._mpix_a_cell)
