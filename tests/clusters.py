@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,8 @@ class Machines:
     """A head without cores, and as many machines as are added."""
 
     def __init__(self, folder: Path) -> None:
-        os.environ.update(sites._QUIET | sites._STAY_HERE)
+        os.environ.update(sites.QUIET | sites.STAY_HERE)
+        os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32))
         os.environ["PYTHONPATH"] = str(Path(__file__).parent / "engine")  # for the work that tests send
         from ray.cluster_utils import Cluster
 

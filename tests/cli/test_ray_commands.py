@@ -157,6 +157,7 @@ def test_tile_on_a_cluster_of_its_own_makes_the_same_data_set_and_leaves_no_proc
     for number in range(2):
         make_xml(make_slide(f"slide_{number}", seed=number, folder=tmp_path / "slides"), [box(300, 0, 1200, 2048)])
     command = [PROGRAM, "tile", "slides", "--tile-px", "128", "--per-slide", "3", "--workers", "1"]
+    before = set(Path("/tmp").glob("ucc-path-ray-*"))
     for output, engine in (("local", ()), ("ray", ("--engine", "ray"))):
         done = subprocess.run([*command, "-o", output, *engine], cwd=tmp_path, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
@@ -165,8 +166,8 @@ def test_tile_on_a_cluster_of_its_own_makes_the_same_data_set_and_leaves_no_proc
     assert len(ours) > 10
     for name, path in ours.items():
         assert path.read_bytes() == (tmp_path / "local" / name).read_bytes(), name
-    wait_for(lambda: not processes_of("ucc-path-ray-"), seconds=10)
-    assert not list(Path("/tmp").glob("ucc-path-ray-*"))
+    assert set(Path("/tmp").glob("ucc-path-ray-*")) - before == set()
+    assert [line for line in processes_of("ucc-path-ray-") if not any(str(path) in line for path in before)] == []
 
 
 def test_without_ray_one_line_says_how_to_get_it(tmp_path: Path) -> None:

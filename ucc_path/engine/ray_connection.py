@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import ray
+from ray.exceptions import RayError
 
 from ucc_path.ahead import usable_cores
 from ucc_path.engine.values import Cluster
@@ -40,11 +41,11 @@ def connected(cluster: Cluster) -> Iterator[None]:
             how |= {"num_cpus": cores, "include_dashboard": False, "object_store_memory": _OBJECTS_BYTES}
             how |= {"_temp_dir": stack.enter_context(_folder())}
         stack.callback(ray.shutdown)
-        with _own_signals():
-            try:
+        try:
+            with _own_signals(), _hushed():
                 ray.init(cluster.address or "local", **how)
-            except (OSError, RuntimeError, ValueError) as err:
-                raise ClusterError(_words(cluster, str(err))) from err
+        except (OSError, RuntimeError, ValueError, RayError) as err:
+            raise ClusterError(_words(cluster, err)) from err
         yield
 
 
@@ -65,6 +66,20 @@ def _own_signals() -> Iterator[None]:
     finally:
         if is_main:
             signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _hushed() -> Iterator[None]:
+    """What Ray's libraries write to the terminal while they connect, past Python, is not written."""
+    kept = os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def _require_answer(address: str) -> None:
@@ -88,13 +103,18 @@ def _require_answer(address: str) -> None:
         raise nobody
 
 
-def _words(cluster: Cluster, said: str) -> str:
+def _words(cluster: Cluster, err: BaseException) -> str:
     """Ray's own explanations are long: the first sentence tells what is wrong."""
-    first = " ".join(said.split()).partition(". ")[0][:300]
-    if cluster.address == AUTO:
-        return f"no Ray cluster runs on this machine ({first}); start one with ray start --head, or give its address"
+    first = " ".join(str(err).split()).partition(". ")[0][:300]
     if cluster.address is None:
         return f"Ray cannot be started on this machine ({first}); use --engine local"
+    if "AuthToken" in f"{err}{err.__cause__}{err.__context__}":
+        return (
+            f"the Ray cluster at {cluster.address} wants its token; set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN as they "
+            "were set for ray start --head"
+        )
+    if cluster.address == AUTO:
+        return f"no Ray cluster runs on this machine ({first}); start one with ray start --head, or give its address"
     return (
         f"the Ray cluster at {cluster.address} cannot be used from here ({first}); this machine must be one of it, "
         "with the same versions of Ray and Python"

@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import platform
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import ucc_path
 from ucc_path.engine.local import Workers
-
-_SECONDS_TO_LEAVE = 5
 
 
 class Seat:
@@ -46,10 +43,8 @@ class Seat:
         """What is said of a job while it is worked on, and last the job with its outcome."""
         yield from self._workers.listen(work, [job])
 
-    def stop(self) -> str:
+    def stop(self) -> None:
         """Ends the process at work, which clears up what it is writing."""
-        for process in (here := multiprocessing.active_children()):
+        for process in multiprocessing.active_children():
             process.terminate()
-        for process in here:
-            process.join(_SECONDS_TO_LEAVE)
-        return platform.node()
+        self._workers.close()

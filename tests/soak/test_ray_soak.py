@@ -1,0 +1,71 @@
+"""A larger cohort on a Ray cluster that loses a machine; a cluster whose token is not known."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from clusters import Machines
+from conftest import PROGRAM, paint_slide
+
+SLIDES = 20
+
+
+def masks(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.suffix in (".tif", ".png", ".gz")}
+
+
+@pytest.mark.soak
+def test_twenty_slides_are_all_segmented_though_a_machine_is_killed_and_another_joins(
+    whole_run: Path, machines: Machines, tmp_path: Path
+) -> None:
+    shutil.copytree(whole_run, tmp_path / "run")
+    for number in range(SLIDES):
+        paint_slide(tmp_path / "slides" / f"case{number:02}.tif", seed=number)
+    command = [PROGRAM, "segment", "slides", "--stride-px", "2"]
+    subprocess.run([*command, "-o", "local", "-q"], cwd=tmp_path, check=True)
+    other = machines.add()
+    process = subprocess.Popen(
+        [*command, "--engine", "ray", "--ray-address", machines.address],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 120
+    while len(list(tmp_path.glob("segmented/*.json"))) < 5 or not machines.is_at_work(other):
+        assert time.monotonic() < deadline and process.poll() is None
+        time.sleep(0.01)
+    machines.kill(other)
+    third = machines.add()
+    _, said = process.communicate(timeout=300)
+    machines.kill(third)
+    print(said)
+    assert process.returncode == 0, said
+    assert said.count("went away; what it was working on is done again elsewhere") == 1
+    assert "20 of 20 slides" in said
+    assert masks(tmp_path / "segmented") == masks(tmp_path / "local")
+    assert not list(tmp_path.glob("segmented/*.partial"))
+
+
+@pytest.mark.soak
+def test_a_cluster_whose_token_is_not_known_is_told_in_one_line(
+    whole_run: Path, machines: Machines, tmp_path: Path
+) -> None:
+    paint_slide(tmp_path / "slide.tif")
+    done = subprocess.run(
+        [PROGRAM, "segment", "slide.tif", "-m", whole_run, "--engine", "ray", "--ray-address", machines.address],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=os.environ | {"RAY_AUTH_TOKEN": "0" * 64},
+    )
+    assert done.returncode == 2
+    assert done.stderr == (
+        f"Error: the Ray cluster at {machines.address} wants its token; set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN as "
+        "they were set for ray start --head\n"
+    )
