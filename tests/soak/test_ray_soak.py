@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
+import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -69,3 +72,37 @@ def test_a_cluster_whose_token_is_not_known_is_told_in_one_line(
         f"Error: the Ray cluster at {machines.address} wants its token; set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN as "
         "they were set for ray start --head\n"
     )
+
+
+def kill_whoever_opens(slide: Path, is_over: threading.Event) -> None:
+    """As a decoder that crashes would: the process that reads this slide is killed, each time."""
+    while not is_over.wait(0.01):
+        for link in Path("/proc").glob("[0-9]*/fd/*"):
+            with suppress(OSError):
+                if link.readlink() == slide:
+                    os.kill(int(link.parts[2]), signal.SIGKILL)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("engine", ["local", "ray"])
+def test_a_poisoned_slide_is_set_aside_with_its_reason_and_the_others_are_done(
+    whole_run: Path, machines: Machines, tmp_path: Path, engine: str
+) -> None:
+    for name in ("a", "b", "poisoned"):
+        paint_slide(tmp_path / "slides" / f"{name}.tif", seed=ord(name[0]))
+    is_over = threading.Event()
+    killer = threading.Thread(target=kill_whoever_opens, args=(tmp_path / "slides" / "poisoned.tif", is_over))
+    killer.start()
+    how = ("--engine", "ray", "--ray-address", machines.address) if engine == "ray" else ("--engine", "local")
+    done = subprocess.run(
+        [PROGRAM, "segment", "slides", "-m", whole_run, *how], cwd=tmp_path, capture_output=True, text=True, timeout=300
+    )
+    is_over.set()
+    killer.join()
+    print(done.stderr)
+    assert done.returncode == 1, done.stderr
+    (failed,) = [line for line in done.stderr.splitlines() if line.startswith("Failed: ")]
+    words = "its worker was killed 3 times, on " if engine == "ray" else "its process was killed (out of memory"
+    assert failed.startswith(f"Failed: poisoned: {words}")
+    assert sorted(path.stem for path in tmp_path.glob("segmented/*.json")) == ["a", "b"]
+    assert not list(tmp_path.glob("segmented/*.partial"))

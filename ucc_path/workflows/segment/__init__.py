@@ -6,7 +6,6 @@ What is finished is left alone: a cohort that was interrupted is simply run agai
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +15,9 @@ from ucc_path.engine.sites import site_of
 from ucc_path.engine.values import Crew, Remark, Said
 from ucc_path.errors import OutputError, UccPathError, WorkerError
 from ucc_path.formats import segmentation_json, summary_csv
-from ucc_path.formats.atomic import explaining, lock_of, locked_folder, together
+from ucc_path.formats.atomic import explaining, lock_of, locked_folder
 from ucc_path.workflows.events import Detail, Event, Failure, Notice, Step
-from ucc_path.workflows.segment.finished import is_finished
+from ucc_path.workflows.segment.finished import clear_leftovers, is_finished
 from ucc_path.workflows.segment.jobs import Facts, ModelSpec, SlideJob, examine, segment_slide
 from ucc_path.workflows.segment.memory import Share
 from ucc_path.workflows.segment.progress import Cohort
@@ -78,7 +77,7 @@ def _sorted_out(
             if request.overwrite or not is_finished(folder, name, slide, identity):
                 todo.append(name)
             else:
-                shutil.rmtree(together(folder, name), ignore_errors=True)  # of a run killed before it replaced anything
+                clear_leftovers(folder, name)  # of a run killed before it replaced anything
                 skipped.append(name)
         except OutputError as err:
             if len(slides) == 1:
@@ -158,6 +157,8 @@ def _work(
             continue
         job, result = heard
         cohort.end(job.name, is_done=not isinstance(result, UccPathError))
+        if isinstance(result, WorkerError):
+            clear_leftovers(job.output, job.name)
         if isinstance(result, UccPathError):
             if is_only or isinstance(result, OutputError):  # a full disk is full for all of them
                 raise WorkerError(f"{job.slide}: {result}") if isinstance(result, WorkerError) else result
