@@ -180,7 +180,7 @@ class Workers:
         self._dismiss([chair])
         is_there = chair.node in self._machines.by_id() and not isinstance(err, ActorUnavailableError)
         if task is None and is_there:
-            yield from self._give_up(chair, f"no worker can be started there ({_first_line(err)})")
+            yield from self._give_up(chair, f"no worker can be started there ({_last_line(err)})")
         elif task is not None:
             if is_there:
                 task.killed_on.append(chair.machine.name)
@@ -223,5 +223,5 @@ class Workers:
         self.close()
 
 
-def _first_line(err: RayError) -> str:
+def _last_line(err: RayError) -> str:
     return next((line.strip() for line in reversed(str(err).splitlines()) if line.strip()), type(err).__name__)[:200]

@@ -35,6 +35,7 @@ TILES_PER_JOB = 64
 TILES_SHOWN = 16  # of each kind, on the contact sheet
 CONTACT_SHEET = "contact_sheet.png"
 _WORK = ".work"
+_NO_LIMIT = 2**20  # of workers
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +77,8 @@ def tile(request: TileRequest) -> Generator[Event, None, TileReport]:
 
 
 def _seats(site: Site) -> Seats:
-    """A worker a core, for as many as there may be."""
-    cores = [machine.cores for machine in site.machines]
-    return Seats(threads=1, most_each=max(cores), most=sum(cores))
+    """A worker a core, on all machines that there are or will be."""
+    return Seats(threads=1, most_each=max(machine.cores for machine in site.machines), most=_NO_LIMIT)
 
 
 def _needed(request: TileRequest, sources: Sequence[Source]) -> list[Path]:
