@@ -87,6 +87,7 @@ class Workers:
         self._folder = None if all(path.is_absolute() for path in sees) else str(Path.cwd())
         self._chairs: list[_Chair] = []
         self._unfit: dict[str, str] = {}  # why no worker can be had on a machine, by what Ray calls it
+        self._gone: set[str] = set()  # machines
         self._looked_s = self._waiting_since_s = -_LOOK_EVERY_S
 
     def run(self, work: Callable[[Job], Result], jobs: Iterable[Job]) -> Iterator[tuple[Job, Result | UccPathError]]:
@@ -186,7 +187,9 @@ class Workers:
                 task.killed_on.append(chair.machine.name)
             else:
                 task.lost += 1
-                yield Remark(f"{chair.machine.name} went away; what it was working on is done again elsewhere")
+                if chair.node not in self._gone:  # of all its workers the first says so
+                    self._gone.add(chair.node)
+                    yield Remark(f"{chair.machine.name} went away; what it was working on is done again elsewhere")
             yield from self._again(task, queue)
 
     def _again(self, task: Task, queue: Queue) -> Iterator[tuple[Any, Any]]:
