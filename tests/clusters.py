@@ -10,6 +10,10 @@ from typing import Any
 
 import ucc_path.engine.sites as sites
 
+# Before any test imports Ray, which looks at them only then.
+os.environ.update(sites.QUIET | sites.STAY_HERE)
+os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32))
+
 OBJECTS_BYTES = 80 * 10**6  # of shared memory, of which a sandbox has little
 
 
@@ -17,8 +21,6 @@ class Machines:
     """A head without cores, and as many machines as are added."""
 
     def __init__(self, folder: Path) -> None:
-        os.environ.update(sites.QUIET | sites.STAY_HERE)
-        os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32))
         os.environ["PYTHONPATH"] = str(Path(__file__).parent / "engine")  # for the work that tests send
         from ray.cluster_utils import Cluster
 
