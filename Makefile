@@ -30,7 +30,7 @@ lint: $(READY)
 	$(BIN)/mypy
 
 test: lint
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist loadgroup
 
 soak: $(READY)
 	$(BIN)/python -m pytest -m soak

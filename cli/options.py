@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from ucc_path.ahead import usable_cores
+from ucc_path.engine.values import Cluster
 from ucc_path.formats import settings_toml
 from ucc_path.settings import PRESETS, TABLES, UNANNOTATED, AnnotationSettings, within_bounds
 
@@ -34,7 +35,18 @@ workers = click.option(
     help="Processes at work at once; the result does not depend on it.  [default: the cores of this machine]",
 )
 
-
+_engine = click.option(
+    "--engine",
+    type=click.Choice(("local", "ray")),
+    default="local",
+    show_default=True,
+    help="Processes of this machine, or workers on the machines of a Ray cluster.",
+)
+_ray_address = click.option(
+    "--ray-address",
+    metavar="HOST:PORT",
+    help="The Ray cluster to work on, or auto for the one that runs here.  [default: one of this machine's own]",
+)
 report = click.option(
     "-o",
     "--output",
@@ -71,6 +83,25 @@ _camelyon_rules = click.option(
 def annotation(command: F) -> F:
     """What annotations mean: --tumour-group, --exclude-group, --mask-tumour-values, --camelyon-rules."""
     return _tumour_group(_exclude_group(_mask_tumour_values(_camelyon_rules(command))))
+
+
+def engine(command: F) -> F:
+    """Where slides are worked on: --engine, --ray-address, --workers."""
+    return _engine(_ray_address(workers(command)))
+
+
+def cluster(given: dict[str, Any]) -> Cluster | None:
+    """Takes the options of `engine`, but for --workers, out of `given`; None for processes of this machine.
+
+    On a cluster --workers are the cores to be used on each machine: all of them, unless it is given.
+    """
+    name, address = given.pop("engine"), given.pop("ray_address")
+    if name == "local":
+        if address is not None:
+            raise click.UsageError("--ray-address is for --engine ray; give that too, or leave it out")
+        return None
+    source = click.get_current_context().get_parameter_source("workers")
+    return Cluster(address, None if source is click.core.ParameterSource.DEFAULT else given["workers"])
 
 
 def talk(command: F) -> F:

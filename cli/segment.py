@@ -32,6 +32,7 @@ Examples:
   ucc-path segment slides/ -m run -o segmented
   ucc-path segment slide.tif --stride-px 8 --clean-up median
   ucc-path segment slide.tif --full-size
+  ucc-path segment slides/ --engine ray --ray-address node1:6379
 """
 
 
@@ -86,9 +87,9 @@ Examples:
     default="4G",
     show_default=True,
     metavar="SIZE",
-    help="Memory that all processes together may use, such as 4G or 800M.",
+    help="Memory that all processes together may use, such as 4G or 800M; with --engine ray, on each machine.",
 )
-@options.workers
+@options.engine
 @options.overwrite
 @options.settings_file
 @options.talk
@@ -113,6 +114,7 @@ def segment(
         max_memory=parse_size(max_memory),
         segmentation=options.merged("segmentation", settings, **wishes),
         tissue=options.merged("tissue", settings),
+        cluster=options.cluster(given),
         **given,
     )
     report = show(segment_all(request), quiet=quiet, verbose=verbose)

@@ -117,7 +117,8 @@ class _LineScreen(_QuietScreen):
             self._said_s = now
             rate = (progress.done - self._first) / max(now - self._began_s, 1e-3)
             left = "" if is_over or not rate else f", {(progress.total - progress.done) / rate:.0f} s left"
-            pace = f" ({rate:.1f} {progress.unit}/s{left})" if rate else ""  # not where all is done at once
+            mpix = f", {rate * progress.mpix_each:.1f} MPix/s" if progress.mpix_each else ""
+            pace = f" ({rate:.1f} {progress.unit}/s{mpix}{left})" if rate else ""  # not where all is done at once
             note = f", {progress.note}" if progress.note else ""
             self.say(f"{progress.stage}: {progress.done} of {progress.total} {progress.unit}{pace}{note}")
 
@@ -142,8 +143,16 @@ class _BarScreen(_QuietScreen):
                 file=sys.stderr,
             )
         self._bar.total = progress.total  # of which more may become known on the way
-        self._bar.set_postfix_str(progress.note, refresh=False)
+        self._bar.set_postfix_str(", ".join(filter(None, (self._mpix(progress), progress.note))), refresh=False)
         self._bar.update(progress.done - self._bar.n)
+
+    def _mpix(self, progress: Progress) -> str:
+        """Megapixels a second since the bar began."""
+        if self._bar is None or not progress.mpix_each:
+            return ""
+        told = self._bar.format_dict
+        rate = (progress.done - told["initial"]) / max(told["elapsed"], 1e-3)
+        return f"{rate * progress.mpix_each:.1f} MPix/s"
 
     def say(self, text: str) -> None:
         tqdm.write(text, file=sys.stderr)

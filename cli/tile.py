@@ -83,7 +83,7 @@ class _Mpp(click.ParamType):  # type: ignore[type-arg]
     metavar="FOLDER",
     help="Folder for pictures of the tissue and tiles found.",
 )
-@options.workers
+@options.engine
 @options.overwrite
 @options.settings_file
 @options.talk
@@ -111,6 +111,7 @@ def tile(
         annotation=options.annotation_settings(settings, given),
         tiling=options.merged("tiling", settings, **tiling),
         tissue=options.merged("tissue", settings),
+        cluster=options.cluster(given),
         **given,
     )
     report = show(make_dataset(request), quiet=quiet, verbose=verbose)

@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tifffile
+from clusters import Machines
 from forks import Forks, Started
 from hypothesis import settings
 from numpy.typing import NDArray
@@ -165,6 +167,16 @@ def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
     server = Forks(tmp_path_factory.mktemp("forks"))
     yield server
     server.close()
+
+
+@pytest.fixture(scope="session")
+def machines() -> Iterator[Machines]:
+    """A Ray cluster with one machine of one core; `machines.add()` gives it another."""
+    with tempfile.TemporaryDirectory(prefix="ray-", dir="/tmp") as folder:  # its sockets need a short path
+        cluster = Machines(Path(folder))
+        cluster.add()
+        yield cluster
+        cluster.close()
 
 
 def tile_pixels(kind: str, rng: np.random.Generator, side_px: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:

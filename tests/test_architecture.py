@@ -83,6 +83,14 @@ def test_openslide_is_imported_in_one_place() -> None:
     assert importers == ["reader.py"]
 
 
+def test_ray_is_imported_only_where_a_cluster_is_reached_and_none_of_that_unasked() -> None:
+    rays = {path.name for path in LIBRARY if any(n.split(".")[0] == "ray" for n, _ in imports_of(path))}
+    assert rays == {"ray_cluster.py", "ray_connection.py"}
+    asked = "ucc_path.engine.ray_cluster"
+    importers = [path.name for path in LIBRARY for name, _ in imports_of(path) if name.startswith(asked)]
+    assert importers == ["sites.py"]
+
+
 @pytest.mark.parametrize("path", LIBRARY, ids=lambda path: str(path.relative_to(ROOT)))
 def test_the_library_knows_no_command_line_and_prints_nothing(path: Path) -> None:
     assert not [name for name, _ in imports_of(path) if name.split(".")[0] in ("click", "tqdm", "ucc_path_cli")]

@@ -96,7 +96,7 @@ def test_it_runs_the_command_line_as_nobody_in_particular() -> None:
 
 
 def test_the_extras_it_installs_exist() -> None:
-    assert set(argument("EXTRAS").split(",")) - {*PROJECT["optional-dependencies"], "cluster"} == set()
+    assert set(argument("EXTRAS").split(",")) - set(PROJECT["optional-dependencies"]) == set()
 
 
 def test_no_package_cache_is_left() -> None:

@@ -6,6 +6,7 @@ import ast
 import importlib.util
 import re
 import shlex
+import subprocess
 from collections.abc import Collection, Iterator
 from functools import cache
 from pathlib import Path
@@ -15,6 +16,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+import ucc_path
 from ucc_path.formats import labels_csv
 
 ROOT = Path(__file__).parents[1]
@@ -24,6 +26,7 @@ LINKED = [*PAGES, ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 SPOKEN = [*PAGES, ROOT / "CONTRIBUTING.md", *sorted((ROOT / ".github").rglob("*.*"))]
 SOURCES = sorted([*(ROOT / "ucc_path").rglob("*.py"), *(ROOT / "cli").glob("*.py")])
 
+OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
 GAP = "…"  # in a message that is quoted: a name, a number, anything that is known only when it is printed
 SHORTEST = 4  # letters of a text that a message may be put together from; shorter ones fit everywhere
 MARKS = " ;:,.()"  # that may stand where two texts meet
@@ -120,8 +123,8 @@ def test_the_pages_show_commands() -> None:
 
 
 def test_only_known_programs_are_typed() -> None:
-    known = {"ucc-path", "torchrun", "make", ".venv/bin/python", "mkdir", "mv", "rm"}
-    known |= {"docker", "docker/smoke.sh", "apptainer"}
+    known = {"ucc-path", "torchrun", "make", ".venv/bin/python", "export", "mkdir", "mv", "rm", "npm", "tar"}
+    known |= {"ray", "sbatch", "kubectl", "docker", "docker/smoke.sh", "apptainer"}
     assert {line.split()[0] for line in typed()} - known == set()
 
 
@@ -141,6 +144,49 @@ def test_every_launch_typed_is_understood(line: str) -> None:
     understand(name, arguments)
 
 
+@pytest.mark.parametrize("line", typed("ray"))
+def test_every_command_of_ray_typed_is_understood(line: str) -> None:
+    from ray.scripts.scripts import cli
+
+    _, name, *arguments = shlex.split(line)
+    cli.commands[name].make_context(name, arguments)
+
+
+def test_the_script_for_slurm_is_bash_and_calls_what_is_there() -> None:
+    path = DOCS / "cluster" / "slurm.sh"
+    assert subprocess.run(["bash", "-n", path], capture_output=True).returncode == 0
+    (call,) = re.findall(r"^ucc-path segment (.*) &$", text_of(path), re.MULTILINE)
+    understand("segment", shlex.split(call))
+    from ray.scripts.scripts import cli
+
+    ours = {option for line in text_of(path).splitlines() if "srun" not in line for option in OPTION.findall(line)}
+    of_ray = {flag for name in ("start", "status") for param in cli.commands[name].params for flag in param.opts}
+    of_segment = {flag for param in commands()["segment"].params for flag in param.opts}
+    of_slurm = set(OPTION.findall("\n".join(re.findall(r"^#SBATCH.*", text_of(path), re.MULTILINE))))
+    assert ours - of_ray - of_segment - of_slurm == set()
+
+
+def test_the_manifest_for_kubernetes_is_of_these_versions_and_calls_what_is_there() -> None:
+    import yaml
+
+    job = yaml.safe_load(text_of(DOCS / "cluster" / "kuberay.yaml"))
+    assert (job["apiVersion"], job["kind"]) == ("ray.io/v1", "RayJob")
+    _, name, *arguments = shlex.split(job["spec"]["entrypoint"])
+    understand(name, arguments)
+    cluster = job["spec"]["rayClusterSpec"]
+    pinned = dict(
+        line.split("==") for line in text_of(ROOT / "constraints.txt").splitlines() if line.startswith("ray=")
+    )
+    assert cluster["rayVersion"] == pinned["ray"]
+    assert f"ray[default]=={pinned['ray']}" in text_of(DOCS / "cluster" / "kuberay.yaml")
+    for group in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"]):
+        (container,) = group["template"]["spec"]["containers"]
+        assert container["image"].endswith(f"ucc-path:{ucc_path.__version__}")
+        assert {mount["name"] for mount in container["volumeMounts"]} == {
+            volume["name"] for volume in group["template"]["spec"]["volumes"]
+        }
+
+
 @pytest.mark.parametrize("line", typed("make"))
 def test_every_make_target_typed_is_there(line: str) -> None:
     assert re.search(rf"^{line.split()[1]}:", text_of(ROOT / "Makefile"), re.MULTILINE)
@@ -156,6 +202,11 @@ def known_options() -> set[str]:
     known |= {
         flag for path in (ROOT / "benchmarks").glob("*.py") for flag in re.findall(r'"(--[a-z-]+)"', text_of(path))
     }
+    from ray.scripts.scripts import cli
+
+    known |= {
+        flag for name in ("start", "get-auth-token") for param in cli.commands[name].params for flag in param.opts
+    }
     return known | OF_OTHERS | {"--help", "--version"}
 
 
@@ -163,7 +214,7 @@ def known_options() -> set[str]:
 def test_every_option_named_exists(path: Path) -> None:
     # In commands.md a long name may be broken at its hyphen, where click wraps a line.
     text = re.sub(r"-\n\s+(?=[a-z])", "-", text_of(path))
-    assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]*[a-z]", text)) - known_options() == set()
+    assert set(OPTION.findall(text)) - known_options() == set()
 
 
 def test_the_labels_shown_are_read_as_the_page_says(tmp_path: Path) -> None:

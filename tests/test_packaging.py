@@ -42,7 +42,7 @@ def test_the_version_is_the_same_everywhere() -> None:
 def test_every_requirement_is_pinned_for_make() -> None:
     pinned = {line.split("==")[0].lower() for line in (ROOT / "constraints.txt").read_text().splitlines()}
     wanted = [*PROJECT["project"]["dependencies"], *PROJECT["project"]["optional-dependencies"]["dev"]]
-    for extra in ("openvino", "tensorboard"):
+    for extra in ("cluster", "openvino", "tensorboard"):
         wanted += PROJECT["project"]["optional-dependencies"][extra]
     names = {re.split(r"[>\[]", requirement)[0].lower() for requirement in wanted} - {PROJECT["project"]["name"]}
     assert names - pinned == set()

@@ -21,7 +21,7 @@ The map, in the order in which values flow; each room imports only from rooms ab
     evaluation  a mask against the truth: counts, scores, intervals, lesions
     report      pictures and pages, as arrays and strings
     formats     every file read or written, one module per format
-    engine      where slides are worked on: processes of this machine
+    engine      where slides are worked on: processes of this machine, or of a Ray cluster
     synthetic   slides with known truth, for the demo and the tests
     workflows   one per command: paths in, paths out
 """

@@ -64,6 +64,10 @@ class WorkerError(UccPathError, RuntimeError):
     """A worker process died while it worked on one item."""
 
 
+class ClusterError(UccPathError, RuntimeError):
+    """A cluster cannot be reached, or none of its machines can be used."""
+
+
 def few(names: Sequence[str]) -> str:
     """Names as they may stand in a message of one line.
 

@@ -18,7 +18,7 @@ def examined() -> subprocess.CompletedProcess[str]:
 def test_a_machine_that_runs_the_tests_passes(examined: subprocess.CompletedProcess[str]) -> None:
     assert examined.returncode == 0, examined.stdout
     assert "FAIL" not in examined.stdout
-    for part in ("Python", "OpenSlide", "PyTorch", "GPU", "Compiler", "Memory", "Disk"):
+    for part in ("Python", "OpenSlide", "PyTorch", "GPU", "Compiler", "Ray", "Memory", "Disk"):
         assert f"  {part}: " in examined.stdout
 
 

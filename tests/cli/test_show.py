@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
+import time
 from collections.abc import Generator
 
 import pytest
@@ -62,6 +64,22 @@ def test_on_a_terminal_there_is_a_bar_and_lines_stand_above_it(
     shown = capsys.readouterr().err
     assert "cutting: 100%" in shown and "2/2" in shown
     assert "Note: a notice\n" in shown
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_megapixels_a_second_are_said_where_they_are_known(
+    is_terminal: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def segmenting() -> Generator[Event, None, None]:
+        for done in (0, 2):
+            time.sleep(0.05)
+            yield Progress("segmenting", done, 2, "patches", "1 of 1 slides", 1000.0)
+
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
+    show(segmenting())
+    shown = capsys.readouterr().err
+    assert float(re.findall(r"([\d.]+) MPix/s", shown)[-1]) > 1000
+    assert "1 of 1 slides" in shown
 
 
 def test_a_workflow_that_raises_is_closed(capsys: pytest.CaptureFixture[str]) -> None:

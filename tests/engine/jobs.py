@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -47,6 +48,33 @@ def crash_at_three(number: int) -> int:
 def kill_itself_at_three(number: int) -> int:
     if number == 3:
         os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+def mark_and_kill_itself_at_three(job: tuple[str, int]) -> int:
+    """Leaves a file for each time it is tried."""
+    folder, number = job
+    tempfile.mkstemp(dir=folder, prefix=f"{number}-")
+    return kill_itself_at_three(number)
+
+
+def kill_rays_process_once(folder: str) -> int:
+    """What started this process is killed, as Ray does to a worker where memory runs short."""
+    times = len(list(Path(folder).iterdir()))
+    tempfile.mkstemp(dir=folder)
+    if times == 0:
+        os.kill(os.getppid(), signal.SIGKILL)
+        time.sleep(60)
+    return times
+
+
+def wait_for_go(job: tuple[str, int]) -> int:
+    """Says that it has begun, leaves a file that says so too, and ends when there is a file called go."""
+    folder, number = job
+    local.say((str(number), "has begun"))
+    (Path(folder) / f"{number}-{os.getpid()}").touch()
+    while not (Path(folder) / "go").exists():
+        time.sleep(0.05)
     return number
 
 

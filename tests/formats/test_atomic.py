@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ucc_path.errors import DatasetError, OutputError
+from ucc_path.errors import DatasetError, OutputError, WorkerError
 from ucc_path.formats.atomic import explaining, replacing, replacing_folder, replacing_together, together
 
 MARKER = "mark.json"
@@ -268,10 +268,10 @@ def stop_at(monkeypatch: pytest.MonkeyPatch, name: str, error: type[BaseExceptio
 def test_files_appear_together_and_the_folder_they_were_written_to_goes(tmp_path: Path) -> None:
     (tmp_path / "other.txt").write_text("mine")
     with replacing_together(tmp_path / "deep" / "out", "s", last=LAST) as work:
-        assert work == together(tmp_path / "deep" / "out", "s")
+        assert work.parent == together(tmp_path / "deep" / "out", "s")
         for name in ("s.tif", LAST):
             (work / name).write_text("new")
-        assert names(tmp_path / "deep" / "out") == [work.name]
+        assert names(tmp_path / "deep" / "out") == [work.parent.name]
     assert contents(tmp_path / "deep" / "out") == {"s.tif": "new", LAST: "new"}
     assert names(tmp_path / "deep" / "out") == [LAST, "s.tif"]
 
@@ -354,6 +354,30 @@ def test_the_folders_of_two_names_do_not_meet(tmp_path: Path) -> None:
         (one / "a.json").write_text("a")
         (two / "b.json").write_text("b")
     assert contents(tmp_path) == {"a.json": "a", "b.json": "b"}
+
+
+def test_a_worker_given_up_for_lost_does_not_disturb_the_one_that_took_its_place(tmp_path: Path) -> None:
+    with (
+        pytest.raises(WorkerError, match=r"^another worker has begun s too, and took its place; run it again$"),
+        replacing_together(tmp_path, "s", last=LAST) as lost,
+    ):
+        (lost / "s.tif").write_text("half")
+        with replacing_together(tmp_path, "s", last=LAST) as again:
+            for name in ("s.tif", LAST):
+                (again / name).write_text("whole")
+    assert (tmp_path / "s.tif").read_text() == "whole"
+    assert not together(tmp_path, "s").exists()
+
+
+def test_the_lost_one_ends_without_taking_away_what_the_other_is_writing(tmp_path: Path) -> None:
+    lost = replacing_together(tmp_path, "s", last=LAST)
+    lost.__enter__()
+    with replacing_together(tmp_path, "s", last=LAST) as again:
+        (again / "s.tif").write_text("whole")
+        with pytest.raises(WorkerError):
+            lost.__exit__(None, None, None)
+        (again / LAST).write_text("whole")
+    assert (tmp_path / "s.tif").read_text() == "whole"
 
 
 def test_files_that_cannot_be_written_together_are_told_in_one_line(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from ucc_path.errors import OutputError
 from ucc_path.formats import segmentation_json
 from ucc_path.formats.atomic import together
-from ucc_path.workflows.segment.finished import is_finished
+from ucc_path.workflows.segment.finished import clear_leftovers, is_finished
 
 IDENTITY = {"model": {"sha256": "a" * 64}, "settings": {"segmentation": {"seed": 0, "clean_up": "none"}}}
 
@@ -113,3 +113,19 @@ def test_files_of_other_slides_are_no_obstacle(folder: Path, slide: Path) -> Non
     (folder / "s2.png").write_text("of another slide")
     (folder / "t_labels.tif").write_text("of another slide")
     assert not is_finished(folder, "s", slide, IDENTITY)
+
+
+def test_what_a_killed_worker_left_is_cleared_but_not_where_its_files_are_known_by_it(
+    folder: Path, slide: Path
+) -> None:
+    (together(folder, "s") / "attempt").mkdir(parents=True)
+    (folder / "s.png").write_bytes(b"without a record")
+    clear_leftovers(folder, "s")
+    assert together(folder, "s").exists() and not is_finished(folder, "s", slide, IDENTITY)
+    (folder / "s.png").unlink()
+    clear_leftovers(folder, "s")
+    assert not together(folder, "s").exists()
+    finish(folder)
+    together(folder, "s").mkdir()
+    clear_leftovers(folder, "s")
+    assert not together(folder, "s").exists() and is_finished(folder, "s", slide, IDENTITY)

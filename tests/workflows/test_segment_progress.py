@@ -23,6 +23,7 @@ def test_one_slide_is_its_own_patches() -> None:
     cohort.hear("a", 40, 100)
     assert told(cohort) == (40, 100)
     cohort.hear("a", 100, 100)
+    assert told(cohort) == (99, 100)  # its files are still to be written
     cohort.end("a")
     assert told(cohort) == (100, 100)
 
@@ -60,6 +61,13 @@ def test_at_the_end_all_is_done_and_no_slide_is_to_come() -> None:
     cohort.end("a")
     cohort.end("b")
     assert cohort.progress() == Progress("segmenting", 10, 10, "patches", "3 of 3 slides")
+
+
+def test_failures_are_counted_and_megapixels_known() -> None:
+    cohort = Cohort(3, 0.25)
+    cohort.hear("a", 4, 4)
+    cohort.end("a", is_done=False)
+    assert cohort.progress() == Progress("segmenting", 4, 12, "patches", "1 of 3 slides, 1 failed", 0.25)
 
 
 def test_what_is_done_is_never_more_than_there_is() -> None:

@@ -178,4 +178,26 @@ def test_a_process_whose_partner_is_killed_ends_in_one_line(
     left = both[1 - lost].wait()
     assert left.returncode == 2, left.stderr
     assert "Traceback" not in left.stderr
-    assert "another process of this training has ended" in ours(left)
+    assert "another process of this training has ended; see what it says, then go on with --resume" in ours(left)
+
+
+def test_after_a_process_was_killed_both_go_on_from_the_last_saved_state(
+    make_dataset: MakeDataset, start_both: StartBoth, tmp_path: Path
+) -> None:
+    make_dataset()
+    settings = (tmp_path / "tiny.toml").read_text().replace("[training]", "[training]\nsave_every_s = 0")
+    (tmp_path / "tiny.toml").write_text(settings)
+    endless = ("--steps", "100000", "--patience", "100000")
+    both = start_both(*endless)
+    state = tmp_path / "run" / "resume" / "state.safetensors"
+    both[0].wait_for(state.exists)
+    os.kill(both[1].pid, signal.SIGKILL)
+    assert both[0].wait().returncode == 2
+    saved = state.stat().st_mtime_ns
+    again = start_both(*endless, "--resume")
+    again[0].wait_for(lambda: state.stat().st_mtime_ns > saved)
+    again[0].send(signal.SIGTERM)
+    first, second = wait_for_both(again)
+    assert first.returncode == 130 and "Going on at step " in first.stderr, first.stderr
+    assert (second.returncode, ours(second)) == (0, "")
+    assert run_json.read(tmp_path / "run")["resumed_at_step"] > 0

@@ -1,1 +1,1 @@
-"""Where slides are worked on: processes of this machine."""
+"""Where slides are worked on: processes of this machine, or of a Ray cluster."""

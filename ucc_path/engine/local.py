@@ -13,18 +13,18 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from pathlib import Path
 from types import FrameType
-from typing import Any, TypeVar
+from typing import Any
 
+from ucc_path.engine.values import Job, Machine, Result, Said, Seats, Site
 from ucc_path.errors import UccPathError, WorkerError
-
-Job = TypeVar("Job")
-Result = TypeVar("Result")
 
 LOOK_AHEAD = 2  # jobs handed out for each worker: one at work, one ready
 _LISTEN_EVERY_S = 0.2
@@ -34,28 +34,34 @@ _CONTEXT = multiprocessing.get_context("spawn")
 _mouth: Connection | None = None  # of a worker process, set once when it starts
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
-    """What a job says while it is at work."""
+@contextmanager
+def site(cores: int) -> Iterator[Site]:
+    """This machine."""
+    yield _Here((Machine("this machine", cores),))
 
-    message: Any
+
+@dataclass(frozen=True, slots=True)
+class _Here:
+    machines: tuple[Machine, ...]
+
+    def crew(self, seats: Seats, sees: Sequence[Path] = ()) -> Workers:
+        return Workers(seats.most_each)
 
 
 class Workers:
-    """Processes that wait for jobs; close them with `with`."""
+    """Processes that wait for jobs; close them with `with`.
 
-    def __init__(self, count: int) -> None:
-        self._count = count
+    Without a second chance, a job that was open when a process died is to blame: as it is where there is only one.
+    """
+
+    def __init__(self, count: int, *, second_chance: bool = True) -> None:
+        self._count, self._second_chance = count, second_chance
         self._pool: ProcessPoolExecutor | None = None
         # Without a lock, which a killed process would keep for ever: short messages pass a pipe as a whole.
         self._ear, self._mouth = _CONTEXT.Pipe(duplex=False)
 
     def run(self, work: Callable[[Job], Result], jobs: Iterable[Job]) -> Iterator[tuple[Job, Result | UccPathError]]:
-        """Each job with its result, or with the error it met, in the order in which they end.
-
-        `work` and its jobs are sent to other processes: a function of a module and plain values. Errors that are not
-        of our family are defects and are raised.
-        """
+        """As of a `Crew`."""
         for heard in self.listen(work, jobs):
             if not isinstance(heard, Said):
                 yield heard
@@ -63,13 +69,13 @@ class Workers:
     def listen(
         self, work: Callable[[Job], Result], jobs: Iterable[Job]
     ) -> Iterator[tuple[Job, Result | UccPathError] | Said]:
-        """The same, and in between what the jobs say with `say`."""
+        """As of a `Crew`."""
         pending = iter(jobs)
         suspects: list[Job] = []
         while not (yield from self._work_off(work, pending, suspects)):
             self.close()
             for job in suspects:
-                yield job, _alone(work, job)
+                yield job, _alone(work, job) if self._second_chance else _killed()
             suspects.clear()
 
     def _work_off(
@@ -118,9 +124,13 @@ def _alone(work: Callable[[Job], Result], job: Job) -> Result | UccPathError:
         try:
             return _outcome(pool.submit(work, job))
         except BrokenProcessPool:
-            return WorkerError(
-                "its process was killed (out of memory, or a crash in a decoder); try --workers 1, or leave it out"
-            )
+            return _killed()
+
+
+def _killed() -> WorkerError:
+    return WorkerError(
+        "its process was killed (out of memory, or a crash in a decoder); try --workers 1, or leave it out"
+    )
 
 
 def _outcome(future: Future[Result]) -> Result | UccPathError:

@@ -6,11 +6,12 @@ import errno
 import fcntl
 import os
 import shutil
+import tempfile
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from ucc_path.errors import OutputError, UccPathError
+from ucc_path.errors import OutputError, UccPathError, WorkerError
 
 PARTIAL = ".partial"
 _REPLACED = ".replaced"
@@ -76,13 +77,17 @@ def replacing_together(folder: Path, name: str, *, last: str, stale: Collection[
     when all are there and on the disk. Of the names in `stale` those that were not written are removed, for they are of
     an earlier set. While files without their last one may stand there, be the run killed or stopped, its folder stays,
     and they are known by it.
+
+    Whoever begins anew takes away the folder of whoever was at it before: a worker on a machine that was given up for
+    lost, and is at work still, finds nothing to put in place and ends with WorkerError.
     """
-    partial = together(folder, name)
+    ours = together(folder, name)
     with explaining(folder):
-        is_needed = partial.exists()  # by the files of a run before this one
+        is_needed = ours.exists()  # by the files of a run before this one
+        shutil.rmtree(ours, ignore_errors=True)
+        ours.mkdir(parents=True, exist_ok=True)
+        partial = Path(tempfile.mkdtemp(dir=ours))
         try:
-            shutil.rmtree(partial, ignore_errors=True)
-            partial.mkdir(parents=True)
             yield partial
             files = sorted(path for path in partial.iterdir() if path.name != last)
             for path in (*files, partial / last):
@@ -97,9 +102,15 @@ def replacing_together(folder: Path, name: str, *, last: str, stale: Collection[
             (partial / last).replace(folder / last)
             is_needed = False
             _flush(folder)
+        except OSError as err:
+            if not partial.exists():
+                raise WorkerError(f"another worker has begun {name} too, and took its place; run it again") from err
+            raise
         finally:
+            shutil.rmtree(partial, ignore_errors=True)
             if not is_needed:
-                shutil.rmtree(partial, ignore_errors=True)
+                with suppress(OSError):  # what another worker has begun is its own
+                    ours.rmdir()
 
 
 def together(folder: Path, name: str) -> Path:
@@ -115,13 +126,18 @@ def locked_folder(path: Path) -> Iterator[Path]:
         if path.is_symlink():  # still
             raise OutputError(f"{path} is a link that leads to itself; choose another folder with -o")
         path.parent.mkdir(parents=True, exist_ok=True)
-        lock = path / LOCK if path.is_mount() else _beside(path, LOCK)
+        lock = lock_of(path)
         with lock.open("w") as locked:
             _take(lock, locked.fileno(), path)
             try:
                 yield path
             finally:
                 lock.unlink(missing_ok=True)
+
+
+def lock_of(folder: Path) -> Path:
+    """The file that is there while `locked_folder` holds a folder: who sees it sees the same disk."""
+    return folder / LOCK if folder.is_mount() else _beside(folder, LOCK)
 
 
 def _beside(path: Path, ending: str) -> Path:

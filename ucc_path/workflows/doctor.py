@@ -45,6 +45,7 @@ def examine(folder: Path) -> Iterator[Finding]:
         _compiler,
         _openvino,
         _tensorboard,
+        _ray,
         _memory,
         _cores,
     )
@@ -159,6 +160,14 @@ def _tensorboard() -> Finding:
         fix = "pip install 'ucc-path[tensorboard]' if you want to watch training with it"
         return Finding(WARN, "TensorBoard", "not installed; only train --tensorboard needs it", fix)
     return Finding(PASS, "TensorBoard", f"{version('tensorboard')}, for train --tensorboard")
+
+
+def _ray() -> Finding:
+    """Optional: looked for, not loaded."""
+    if importlib.util.find_spec("ray") is None:
+        fix = "pip install 'ucc-path[cluster]' for several GPUs or machines"
+        return Finding(WARN, "Ray", "not installed; only --engine ray needs it", fix)
+    return Finding(PASS, "Ray", f"{version('ray')}, for --engine ray")
 
 
 def _memory() -> Finding:

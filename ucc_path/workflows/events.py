@@ -15,6 +15,7 @@ class Progress:
     total: int
     unit: str
     note: str = ""
+    mpix_each: float = 0.0  # megapixels of a unit; 0 where nobody asks how many a second there are
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from ucc_path.errors import SlideError
@@ -54,6 +54,27 @@ def by_name(paths: Sequence[Path]) -> dict[str, Path]:
                 f"{slides[path.stem]} and {path} have one name, {path.stem}; rename one, or work on them apart"
             )
     return slides
+
+
+def largest_first(names: Iterable[str], slides: Mapping[str, Path]) -> list[str]:
+    """By the bytes of their files, so that the last to end is not a large one that began last."""
+    return sorted(names, key=lambda name: (-bytes_of(slides[name]), name))
+
+
+def folders_of(slides: Iterable[Path]) -> list[Path]:
+    """The folders in which those of them lie that are there."""
+    return sorted({slide.parent for slide in slides if bytes_of(slide)})
+
+
+def bytes_of(slide: Path) -> int:
+    """Of a MIRAX slide also those in the folder beside it, which hold its pixels; 0 where nothing can be seen."""
+    try:
+        parts = [slide]
+        if slide.suffix.lower() == ".mrxs" and slide.with_suffix("").is_dir():
+            parts += slide.with_suffix("").iterdir()
+        return sum(part.stat().st_size for part in parts)
+    except OSError:
+        return 0
 
 
 def _results(names: set[str]) -> set[str]:

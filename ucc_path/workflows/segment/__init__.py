@@ -6,23 +6,24 @@ What is finished is left alone: a cohort that was interrupted is simply run agai
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ucc_path.engine.local import Said, Workers
+from ucc_path.engine.sites import site_of
+from ucc_path.engine.values import Crew, Remark, Said
 from ucc_path.errors import OutputError, UccPathError, WorkerError
 from ucc_path.formats import segmentation_json, summary_csv
-from ucc_path.formats.atomic import explaining, locked_folder, together
+from ucc_path.formats.atomic import explaining, lock_of, locked_folder
 from ucc_path.workflows.events import Detail, Event, Failure, Notice, Step
-from ucc_path.workflows.segment.finished import is_finished
+from ucc_path.workflows.segment.finished import clear_leftovers, is_finished
 from ucc_path.workflows.segment.jobs import Facts, ModelSpec, SlideJob, examine, segment_slide
-from ucc_path.workflows.segment.memory import Share, share_out
+from ucc_path.workflows.segment.memory import Share
 from ucc_path.workflows.segment.progress import Cohort
 from ucc_path.workflows.segment.request import SegmentRequest, check, identity_of, model_file, sha256_of
-from ucc_path.workflows.slides import by_name
+from ucc_path.workflows.segment.seating import seating
+from ucc_path.workflows.slides import by_name, folders_of, largest_first
 
 __all__ = ["SegmentReport", "SegmentRequest", "segment"]
 
@@ -52,11 +53,16 @@ def segment(request: SegmentRequest) -> Generator[Event, None, SegmentReport]:
             yield Step(f"{len(skipped)} of {len(slides)} slides are finished and are left as they are")
         done: dict[str, Mapping[str, Any]] = {}
         if todo:
-            share = share_out(request.max_memory, workers=request.workers, slides=len(todo))
-            with Workers(share.processes) as workers:
-                yield from _describe(workers, _spec(request, model, share))
-                jobs = [_job(request, folder, name, slides[name], model, share, identity) for name in todo]
-                yield from _work(workers, jobs, done, failures, is_only=len(slides) == 1)
+            with site_of(request.cluster, request.workers) as site:
+                share, seats, remark = seating(request, site.machines, len(todo))
+                if remark:
+                    yield Notice(remark)
+                sees = [lock_of(folder), model, *folders_of(slides[name] for name in todo)]
+                with site.crew(seats, sees) as crew:
+                    mpix_a_cell = yield from _describe(crew, _spec(request, model, share))
+                    cohort = Cohort(len(todo), mpix_a_cell)
+                    jobs = [_job(request, folder, name, slides[name], model, share, identity) for name in todo]
+                    yield from _work(crew, jobs, cohort, done, failures, is_only=len(slides) == 1)
         summary_csv.write(folder, segmentation_json.all_in(folder), {found.item: found.reason for found in failures})
     return SegmentReport(request.output, done, tuple(skipped), tuple(failures))
 
@@ -64,20 +70,20 @@ def segment(request: SegmentRequest) -> Generator[Event, None, SegmentReport]:
 def _sorted_out(
     request: SegmentRequest, folder: Path, slides: Mapping[str, Path], identity: Mapping[str, Any]
 ) -> tuple[list[str], list[str], list[Failure]]:
-    """Slides to be worked on, those that are finished, and those whose place is taken."""
+    """Slides to be worked on, the largest first; those that are finished; and those whose place is taken."""
     todo, skipped, failures = [], [], []
     for name, slide in sorted(slides.items()):
         try:
             if request.overwrite or not is_finished(folder, name, slide, identity):
                 todo.append(name)
             else:
-                shutil.rmtree(together(folder, name), ignore_errors=True)  # of a run killed before it replaced anything
+                clear_leftovers(folder, name)  # of a run killed before it replaced anything
                 skipped.append(name)
         except OutputError as err:
             if len(slides) == 1:
                 raise
             failures.append(Failure(name, str(err)))
-    return todo, skipped, failures
+    return largest_first(todo, slides), skipped, failures
 
 
 def _spec(request: SegmentRequest, model: Path, share: Share) -> ModelSpec:
@@ -107,12 +113,22 @@ def _job(
     )
 
 
-def _describe(workers: Workers, spec: ModelSpec) -> Generator[Event, None, None]:
-    """What is used; a model that cannot be used is an error of the whole command, before any slide is touched."""
-    for _, facts in workers.run(examine, [spec]):
-        if isinstance(facts, UccPathError):
-            raise facts
-        yield from _words(facts)
+def _describe(crew: Crew, spec: ModelSpec) -> Generator[Event, None, float]:
+    """What is used; a model that cannot be used is an error of the whole command, before any slide is touched.
+
+    Returns the megapixels of a cell.
+    """
+    mpix_a_cell = 0.0
+    for heard in crew.listen(examine, [spec]):
+        if isinstance(heard, Remark):
+            yield Notice(heard.text)
+        elif not isinstance(heard, Said):
+            facts = heard[1]
+            if isinstance(facts, UccPathError):
+                raise facts
+            mpix_a_cell = facts.mpix_a_cell
+            yield from _words(facts)
+    return mpix_a_cell
 
 
 def _words(facts: Facts) -> Generator[Event, None, None]:
@@ -124,20 +140,25 @@ def _words(facts: Facts) -> Generator[Event, None, None]:
 
 
 def _work(
-    workers: Workers,
+    crew: Crew,
     jobs: list[SlideJob],
+    cohort: Cohort,
     done: dict[str, Mapping[str, Any]],
     failures: list[Failure],
     *,
     is_only: bool,
 ) -> Generator[Event, None, None]:
-    cohort = Cohort(len(jobs))
-    for heard in workers.listen(segment_slide, jobs):
+    for heard in crew.listen(segment_slide, jobs):
+        if isinstance(heard, Remark):
+            yield Notice(heard.text)
+            continue
         if isinstance(heard, Said):
             yield from _told(heard.message, cohort)
             continue
         job, result = heard
-        cohort.end(job.name)
+        cohort.end(job.name, is_done=not isinstance(result, UccPathError))
+        if isinstance(result, WorkerError):
+            clear_leftovers(job.output, job.name)
         if isinstance(result, UccPathError):
             if is_only or isinstance(result, OutputError):  # a full disk is full for all of them
                 raise WorkerError(f"{job.slide}: {result}") if isinstance(result, WorkerError) else result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -31,9 +32,19 @@ def is_finished(folder: Path, name: str, slide: Path, identity: Mapping[str, Any
     return all(_size(folder / file) == size for file, size in record["files"].items())
 
 
+def clear_leftovers(folder: Path, name: str) -> None:
+    """Takes away what a worker that was killed has left, unless files without a record are known by it."""
+    if segmentation_json.path_of(folder, name).exists() or not _files(folder, name):
+        shutil.rmtree(together(folder, name), ignore_errors=True)
+
+
+def _files(folder: Path, name: str) -> list[Path]:
+    return [path for path in (folder / f"{name}{ending}" for ending in ENDINGS.values()) if path.exists()]
+
+
 def _refuse_strangers(folder: Path, name: str) -> None:
     """Files without a record are of a run that was killed, which has left its folder too, or not ours."""
-    there = [path for path in (folder / f"{name}{ending}" for ending in ENDINGS.values()) if path.exists()]
+    there = _files(folder, name)
     if there and not together(folder, name).exists():
         raise OutputError(
             f"{there[0]} exists and is not known to be ours; replace it with --overwrite, or choose another -o"

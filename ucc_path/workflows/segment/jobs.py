@@ -26,6 +26,7 @@ class Facts:
     classes: tuple[str, ...]
     mpp: float
     is_converged: bool
+    mpix_a_cell: float  # at the model's scale
     computed_by: str
     remark: str  # on that, where it is not the usual
 
@@ -57,7 +58,7 @@ def examine(spec: ModelSpec) -> Facts:
     loaded = load(spec)
     card = loaded.model.card
     computed_by = f"{loaded.engine.name} on {loaded.device}"
-    return Facts(card.classes, card.mpp, card.converged, computed_by, loaded.remark)
+    return Facts(card.classes, card.mpp, card.converged, loaded.stride_px**2 / 1e6, computed_by, loaded.remark)
 
 
 def segment_slide(job: SlideJob) -> dict[str, Any]:

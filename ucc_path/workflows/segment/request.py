@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ucc_path.errors import ModelError, OutputError
+from ucc_path.engine.values import Cluster
+from ucc_path.errors import ModelError, OutputError, SettingsError
 from ucc_path.formats.segmentation_json import ENDINGS
 from ucc_path.settings import SegmentationSettings, TissueSettings
 from ucc_path.tissue import check_tissue_settings
@@ -27,6 +28,7 @@ class SegmentRequest:
     slide_mpp: float | None = None
     device: str = "auto"
     workers: int = 1
+    cluster: Cluster | None = None  # None: processes of this machine
     max_memory: int = 4 * GB
     full_size: bool = False
     strict: bool = False
@@ -70,6 +72,8 @@ def identity_of(request: SegmentRequest, model_sha256: str) -> dict[str, Any]:
 def check(request: SegmentRequest, slides: Mapping[str, Path]) -> None:
     """Refuses what cannot be meant; no file that is written may take the place of a slide."""
     check_tissue_settings(request.tissue)
+    if request.cluster is not None and ":" in request.device:
+        raise SettingsError(f"--device {request.device} names a GPU of one machine; with --engine ray give cuda")
     if not request.output.is_dir():
         return
     for name, slide in slides.items():

@@ -6,21 +6,24 @@ slides; then the tiles are cut. The data set appears under its name only when al
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ucc_path.engine.local import Workers
+from ucc_path.engine.sites import site_of
+from ucc_path.engine.values import Crew, Remark, Said, Seats, Site
 from ucc_path.errors import DatasetError, OutputError, UccPathError, WorkerError
 from ucc_path.formats import dataset_json, png, tiles_csv
-from ucc_path.formats.atomic import replacing_folder
+from ucc_path.formats.atomic import lock_of, replacing_folder
 from ucc_path.formats.tiles_csv import TileRow
 from ucc_path.report.contact_sheet import Picture, contact_sheet
 from ucc_path.tiles.camelyon import kinds_allowed
 from ucc_path.tiles.labelling import KINDS, UNLABELLED
 from ucc_path.tiles.splits import SPLITS
 from ucc_path.workflows.events import Detail, Event, Failure, Notice, Progress
+from ucc_path.workflows.slides import folders_of, largest_first
 from ucc_path.workflows.tile.jobs import CutJob, Survey, SurveyJob, cut, survey
 from ucc_path.workflows.tile.plan import plan
 from ucc_path.workflows.tile.record import record
@@ -32,6 +35,7 @@ TILES_PER_JOB = 64
 TILES_SHOWN = 16  # of each kind, on the contact sheet
 CONTACT_SHEET = "contact_sheet.png"
 _WORK = ".work"
+_NO_LIMIT = 2**20  # of workers
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +55,16 @@ def tile(request: TileRequest) -> Generator[Event, None, TileReport]:
             yield Notice(f"{source.name}: {source.rule.reason}")
     with (
         replacing_folder(request.output, marker=dataset_json.NAME, overwrite=request.overwrite) as folder,
-        Workers(request.workers) as workers,
+        site_of(request.cluster, request.workers) as site,
+        site.crew(_seats(site), _needed(request, sources)) as crew,
     ):
         work = folder / _WORK
         work.mkdir()
-        surveys, failures = yield from _survey(request, sources, work, workers)
+        surveys, failures = yield from _survey(request, sources, work, crew)
         for found in surveys:
             yield from _remarks(found)
         rows = yield from plan(request, surveys)
-        failures += yield from _cut(request, _cut_jobs(request, folder, surveys, rows), workers)
+        failures += yield from _cut(request, _cut_jobs(request, folder, surveys, rows), crew)
         failed = {failure.item for failure in failures}
         kept = [row for name, slide_rows in rows.items() if name not in failed for row in slide_rows]
         if not kept:
@@ -71,15 +76,34 @@ def tile(request: TileRequest) -> Generator[Event, None, TileReport]:
     return TileReport(request.output, _count(kept, request.unlabelled), tuple(failures))
 
 
+def _seats(site: Site) -> Seats:
+    """A worker a core, on all machines that there are or will be."""
+    return Seats(threads=1, most_each=max(machine.cores for machine in site.machines), most=_NO_LIMIT)
+
+
+def _needed(request: TileRequest, sources: Sequence[Source]) -> list[Path]:
+    """What every machine must have: the output, and the folders of slides and annotations."""
+    annotations = {source.annotation.parent for source in sources if source.annotation}
+    here = [Path()] if request.preview and not request.preview.is_absolute() else []
+    output = Path(os.path.realpath(request.output))
+    return [lock_of(output), *here, *folders_of(source.slide for source in sources), *sorted(annotations)]
+
+
 def _survey(
-    request: TileRequest, sources: Sequence[Source], work: Path, workers: Workers
+    request: TileRequest, sources: Sequence[Source], work: Path, crew: Crew
 ) -> Generator[Event, None, tuple[list[Survey], list[Failure]]]:
-    jobs = [_survey_job(request, work, source) for source in sources if kinds_allowed(source.rule)]
+    usable = {source.name: source for source in sources if kinds_allowed(source.rule)}
+    order = largest_first(usable, {name: source.slide for name, source in usable.items()})
+    jobs = [_survey_job(request, work, usable[name]) for name in order]
     surveys: list[Survey] = []
     failures: list[Failure] = []
     stage = "finding tissue and tiles"
     yield Progress(stage, 0, len(jobs), "slides")
-    for job, found in workers.run(survey, jobs):
+    for heard in crew.listen(survey, jobs):
+        if isinstance(heard, Said | Remark):
+            yield from _remarked(heard)
+            continue
+        job, found = heard
         if isinstance(found, UccPathError):
             if isinstance(found, OutputError) or len(jobs) == 1:
                 raise _named(found, job.name)
@@ -149,7 +173,12 @@ def _cut_jobs(
     ]
 
 
-def _cut(request: TileRequest, jobs: Sequence[CutJob], workers: Workers) -> Generator[Event, None, list[Failure]]:
+def _remarked(heard: Said | Remark) -> Iterator[Event]:
+    if isinstance(heard, Remark):
+        yield Notice(heard.text)
+
+
+def _cut(request: TileRequest, jobs: Sequence[CutJob], crew: Crew) -> Generator[Event, None, list[Failure]]:
     """Cuts all tiles; of a slide that turns out to be damaged nothing is kept."""
     for job in jobs:
         tiles_csv.image_path(job.dataset, job.rows[0]).parent.mkdir(parents=True, exist_ok=True)
@@ -159,7 +188,11 @@ def _cut(request: TileRequest, jobs: Sequence[CutJob], workers: Workers) -> Gene
     failures: dict[str, Failure] = {}
     stage = "cutting tiles"
     yield Progress(stage, 0, total, "tiles")
-    for job, result in workers.run(cut, jobs):
+    for heard in crew.listen(cut, jobs):
+        if isinstance(heard, Said | Remark):
+            yield from _remarked(heard)
+            continue
+        job, result = heard
         if isinstance(result, UccPathError):
             if isinstance(result, OutputError) or len(request.slides) == 1:
                 raise _named(result, job.name)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from ucc_path.engine.values import Cluster
 from ucc_path.errors import AnnotationError, OutputError, SettingsError, few
 from ucc_path.formats import split_csv
 from ucc_path.formats.annotation_files import annotation_for, index_annotations
@@ -34,6 +35,7 @@ class TileRequest:
     camelyon_rules: bool = True
     preview: Path | None = None
     workers: int = 1
+    cluster: Cluster | None = None  # None: processes of this machine
     overwrite: bool = False
     tiling: TilingSettings = TilingSettings()
     tissue: TissueSettings = TissueSettings()
