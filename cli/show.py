@@ -76,7 +76,7 @@ def reproduction_table(rows: Sequence[ReproductionRow]) -> str:
     lines = [f"{'':{width}}" + "".join(f"{head:>10}" for head in heads.values()) + f"{'seconds':>10}"]
     for name, row in zip(names, rows, strict=True):
         values = [getattr(row, figure) for figure in heads]
-        words = ["-" if value != value else f"{value:.3f}" for value in values]
+        words = ["-" if value != value else f"{value:.4f}" for value in values]
         words.append("-" if row.seconds != row.seconds else f"{row.seconds:.0f}")
         lines.append(f"{name:{width}}" + "".join(f"{word:>10}" for word in words))
     return "\n".join(lines)

@@ -16,6 +16,7 @@ from ucc_path.errors import OutputError
 from ucc_path.evaluation.paper import PUBLISHED, Published
 from ucc_path.formats import reproduction_json
 from ucc_path.formats.reproduction_csv import ReproductionRow
+from ucc_path.settings import POOLINGS
 from ucc_path.workflows.reproduce.request import NAMES
 
 FIGURES = ("ucc_accuracy", "min_js", "clustering_kmeans", "clustering_spectral", "clustering_merge", "clustering_best")
@@ -84,12 +85,15 @@ def usable(folder: Path, result: Result) -> Iterator[None]:
         ) from err
 
 
-def _order(result: Result) -> tuple[int, Group, int]:
-    return NAMES.index(result.group[0]), result.group, result.record["variant"]["seed"]
+def _order(result: Result) -> tuple[int, str, int, Group, int]:
+    """By model, then averaging after the density, then fewer counts before more."""
+    model, labels, pooling = result.group
+    seed = result.record["variant"]["seed"]
+    return NAMES.index(model), "" if pooling == POOLINGS[0] else pooling, len(labels), result.group, seed
 
 
 def _require_order(result: Result) -> None:
-    _, group, seed = _order(result)
+    *_, group, seed = _order(result)
     if not all(isinstance(part, str) for part in group) or type(seed) is not int:
         raise TypeError("variant")
 
