@@ -5,8 +5,8 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import secrets
 import shutil
-import tempfile
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -84,10 +84,12 @@ def replacing_together(folder: Path, name: str, *, last: str, stale: Collection[
     ours = together(folder, name)
     with explaining(folder):
         is_needed = ours.exists()  # by the files of a run before this one
-        shutil.rmtree(ours, ignore_errors=True)
-        ours.mkdir(parents=True, exist_ok=True)
-        partial = Path(tempfile.mkdtemp(dir=ours))
+        partial = ours / secrets.token_hex(8)
+        has_begun = False
         try:
+            shutil.rmtree(ours, ignore_errors=True)
+            partial.mkdir(parents=True)
+            has_begun = True
             yield partial
             files = sorted(path for path in partial.iterdir() if path.name != last)
             for path in (*files, partial / last):
@@ -103,7 +105,7 @@ def replacing_together(folder: Path, name: str, *, last: str, stale: Collection[
             is_needed = False
             _flush(folder)
         except OSError as err:
-            if not partial.exists():
+            if has_begun and not partial.exists():
                 raise WorkerError(f"another worker has begun {name} too, and took its place; run it again") from err
             raise
         finally:
