@@ -53,11 +53,11 @@ def run(start: Start) -> Run:
 
 
 def ended(process: subprocess.Popen[str]) -> subprocess.CompletedProcess[str]:
-    stdout, stderr = process.communicate(timeout=120)
+    stdout, stderr = process.communicate(timeout=600)
     return subprocess.CompletedProcess([], process.returncode, stdout, stderr)
 
 
-def wait_for(is_there: Callable[[], bool], seconds: float = 60) -> None:
+def wait_for(is_there: Callable[[], bool], seconds: float = 300) -> None:
     deadline = time.monotonic() + seconds
     while not is_there():
         assert time.monotonic() < deadline
