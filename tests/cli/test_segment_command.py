@@ -10,9 +10,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import click
 import pytest
 from conftest import PROGRAM, paint_slide
-from ucc_path_cli.segment import segment as command
+from ucc_path_cli.main import ucc_path as group
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -134,4 +135,6 @@ def test_an_interrupted_run_says_so_and_leaves_nothing_half_written(
     ("flag", "how"), [("--refit", "kmeans"), ("--refit-spectral", "spectral"), ("--refit-merge", "merge"), ("-q", None)]
 )
 def test_each_way_of_clustering_anew_has_its_flag(flag: str, how: str | None) -> None:
+    command = group.get_command(click.Context(group), "segment")
+    assert command is not None
     assert command.make_context("segment", ["slide.tif", flag]).params["refit"] == how
