@@ -187,8 +187,8 @@ def test_other_counts_and_poolings_are_added_and_models_that_do_not_count_are_no
     rows = table_rows(tmp_path / "out" / "metrics.csv")
     assert [(row["model"], row["ucc_labels"], row["pooling"]) for row in rows[:3]] == [
         ("ucc", "1-3", "kde"),
-        ("ucc", "1-4", "average"),
         ("ucc", "1-4", "kde"),
+        ("ucc", "1-4", "average"),
     ]
     assert len(rows) == 7
 
