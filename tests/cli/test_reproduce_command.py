@@ -172,6 +172,6 @@ def test_what_a_run_does_not_have_is_a_dash_in_the_table() -> None:
     ]
     first, second = reproduction_table(rows).splitlines()[1:]
     assert first.split()[-6:] == ["1.0000", "0.2222", "0.9800", "0.5000", "0.9900", "61"]
-    assert second.split()[-6:] == ["-", "-", "0.500", "-", "-", "-"]
+    assert second.split()[-6:] == ["-", "-", "0.5000", "-", "-", "-"]
     assert len(first) == len(second)
     assert len(reproduction_table([]).splitlines()) == 1
