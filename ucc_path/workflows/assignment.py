@@ -25,7 +25,8 @@ def assignment_of(model: TrainedModel, head: CountHead | None, wishes: Segmentat
         if wishes.assign != "model":
             raise SettingsError(f"--assign has no meaning for a model {model.card.model}; leave it out")
         return PROBABILITY
-    assign = model.card.assign if wishes.assign == "model" else wishes.assign
+    usual = model.card.assign if wishes.refit == "none" else CENTROIDS  # who asks for clusters anew means them
+    assign = usual if wishes.assign == "model" else wishes.assign
     if assign == HEAD and (head is None or not head.tells_classes):
         raise SettingsError(
             "--assign head is for models that were taught which class a tile is (train --supervision kind); "
