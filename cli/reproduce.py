@@ -7,7 +7,15 @@ from typing import Any
 
 import click
 
-from ucc_path.settings import EXPERIMENTS, POOLINGS, PRESETS, ModelSettings, TrainingSettings, reproduction_preset
+from ucc_path.settings import (
+    EXPERIMENTS,
+    POOLINGS,
+    PRESETS,
+    REPRODUCED,
+    ModelSettings,
+    TrainingSettings,
+    reproduction_preset,
+)
 
 from . import options
 
@@ -28,8 +36,8 @@ Examples:
   ucc-path reproduce mnist --data mnist/ -o mnist-report --models ucc,ucc2+ --ucc-labels 1-10
   ucc-path reproduce cifar10 --data cifar/ -o cifar-report --preset paper --device cuda
 """
-_MODELS = "ucc,ucc2+,ucc-alpha1,ucc2+-alpha1,autoencoder,supervised,kmeans,spectral"
 _DEFAULT_PRESET = next(iter(PRESETS))
+_STEPS = {preset: reproduction_preset(EXPERIMENTS[0], preset)["training"].steps for preset in PRESETS}
 
 
 @click.command(help=_HELP)
@@ -47,7 +55,11 @@ _DEFAULT_PRESET = next(iter(PRESETS))
     help="Folder for the tables, the report and the runs.",
 )
 @click.option(
-    "--models", default=_MODELS, show_default=True, metavar="NAME,NAME", help="What is trained and clustered."
+    "--models",
+    default=",".join(REPRODUCED),
+    show_default=True,
+    metavar="NAME,NAME",
+    help="What is trained and clustered.",
 )
 @click.option("--ucc-labels", metavar="LOW-HIGH", help="Counts that are taught; ucc2+ leaves out 1.  [default: 1-4]")
 @options.setting(ModelSettings, "pooling", type=click.Choice(POOLINGS))
@@ -60,7 +72,7 @@ _DEFAULT_PRESET = next(iter(PRESETS))
     show_default=True,
     help="fast is made for a CPU; paper is the architecture of the paper and wants a GPU.",
 )
-@options.setting(TrainingSettings, "steps", shown="fast 3600, paper 100000")
+@options.setting(TrainingSettings, "steps", shown=", ".join(f"{preset} {steps}" for preset, steps in _STEPS.items()))
 @click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda or cuda:N.")
 @options.overwrite
 @options.settings_file

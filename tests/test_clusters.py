@@ -312,6 +312,12 @@ def test_merging_joins_the_looks_of_a_class_where_k_means_splits_it(counts: tupl
     assert clustering_accuracy(merged.of(features), classes, count=3) == 1.0
 
 
+def test_a_head_that_counts_from_three_on_is_given_two_further_clusters() -> None:
+    features, classes = make_looks(*LOOKS, (200.0, 3), (300.0, 4))
+    merged = merge(features, CountsBits((3, 4, 5), classes=5), clusters=5, first=6, seed=0)
+    assert clustering_accuracy(merged.of(features), classes, count=5) == 1.0
+
+
 def test_merging_is_the_same_for_one_seed_and_needs_no_more_rows_than_there_are() -> None:
     features, classes = make_looks(*LOOKS, each=2)
     head = CountsBits((1, 2), classes=3)

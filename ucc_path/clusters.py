@@ -157,15 +157,16 @@ def merge(features: NDArray[np.float32], head: CountingHead, *, clusters: int, f
 def _alike(head: CountingHead, means: NDArray[np.float64], alive: NDArray[np.int64], one: int) -> NDArray[np.float64]:
     """How surely the union of cluster `one` and each of those alive, in equal parts, has the least count there is.
 
-    A head that was taught by no pure bag cannot say that a union is pure: further clusters are added to it, each of the
-    others in turn, and it says whether those are all that is added.
+    A head that was taught by no pure bag cannot say that a union is pure: as many further clusters are added to it as
+    make up the least count, each of the others in turn, and it says whether those are all that is added.
     """
     least = int(head.counts.min())
     found = np.empty(len(alive))
     for place, other in enumerate(alive):
-        third = alive[(alive != one) & (alive != other)] if least > 1 else alive[:1]
-        pair = (means[one] + means[other])[None]
-        bags = (pair + means[third]) / 3 if least > 1 and len(third) else pair / 2
+        others = means[alive[(alive != one) & (alive != other)]]
+        more = min(least - 1, len(others))
+        company = sum((np.roll(others, step, axis=0) for step in range(more)), np.zeros((1, means.shape[1])))
+        bags = (means[one] + means[other] + company) / (2 + more)
         is_least = head.probabilities(bags.astype(np.float32))[:, head.counts == least]
         found[place] = is_least.sum(axis=1).mean()
     return found

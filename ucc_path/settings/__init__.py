@@ -5,7 +5,15 @@ the file, and the file over the defaults here.
 """
 
 from ucc_path.settings.checking import from_table, within_bounds
-from ucc_path.settings.presets import DEFAULT_SPLIT, EXPERIMENTS, PRESETS, TABLES, UNANNOTATED, reproduction_preset
+from ucc_path.settings.presets import (
+    DEFAULT_SPLIT,
+    EXPERIMENTS,
+    PRESETS,
+    REPRODUCED,
+    TABLES,
+    UNANNOTATED,
+    reproduction_preset,
+)
 from ucc_path.settings.stages import (
     ASSIGNMENTS,
     CLEANINGS,
@@ -36,6 +44,7 @@ __all__ = [
     "POOLINGS",
     "PRESETS",
     "REFITS",
+    "REPRODUCED",
     "SUPERVISIONS",
     "TABLES",
     "UNANNOTATED",

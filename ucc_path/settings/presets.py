@@ -45,6 +45,8 @@ UNANNOTATED = ("error", "normal", "skip")
 
 EXPERIMENTS = ("mnist", "cifar10", "cifar100")
 """The paper's experiments on labelled images."""
+REPRODUCED = ("ucc", "ucc2+", "ucc-alpha1", "ucc2+-alpha1", "autoencoder", "supervised", "kmeans", "spectral")
+"""The models of those experiments, the last two being clusters of the raw pixels."""
 
 _IMAGES: dict[str, dict[str, Any]] = {
     # Counts are learnt from digits in minutes by batches that are normed, many bags a step and a step size that falls.

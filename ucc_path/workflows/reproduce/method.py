@@ -34,7 +34,7 @@ METHOD = (
     "autoencoder: taught by images alone. supervised: by the class of every image. All have the same extractor. kmeans "
     "and spectral: clusters of the raw pixels.",
     "The weights are those with the lowest validation loss. 10,000 of the training images, chosen by the seed, are for "
-    "validation; test images are looked at once, at the end.",
+    "validation; a run looks at the test images once, at its end.",
     "ucc accuracy: of test bags with even shares of their classes, as many of each count.",
     "Clustering accuracy: the features of the test images themselves are clustered, as in the paper, into as many "
     "clusters as there are classes; each cluster stands for one class, matched so that most images are right.",

@@ -10,12 +10,10 @@ from typing import Any
 from ucc_path.bags.power_set import check_counts
 from ucc_path.errors import SettingsError
 from ucc_path.model.recipes import check_shape
-from ucc_path.settings import ModelSettings, ReproductionSettings, TrainingSettings
+from ucc_path.settings import REPRODUCED, ModelSettings, ReproductionSettings, TrainingSettings
 
-TRAINED = ("ucc", "ucc2+", "ucc-alpha1", "ucc2+-alpha1", "autoencoder", "supervised")
+NAMES = REPRODUCED
 RAW = ("kmeans", "spectral")
-NAMES = (*TRAINED, *RAW)
-"""The models of the paper, and clusters of the raw pixels."""
 
 
 @dataclass(frozen=True, slots=True)
