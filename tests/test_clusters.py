@@ -337,7 +337,7 @@ def test_many_rows_are_merged_piece_by_piece_to_the_same_clusters(monkeypatch: p
     features, _ = make_looks(*LOOKS)
     head = CountsBits((1, 2), classes=3)
     whole = merge(features, head, clusters=3, first=8, seed=0)
-    monkeypatch.setattr("ucc_path.clusters._AT_ONCE", 7)
+    monkeypatch.setattr("ucc_path.clusters.fitting._AT_ONCE", 7)
     assert np.array_equal(merge(features, head, clusters=3, first=8, seed=0).clusters, whole.clusters)
 
 

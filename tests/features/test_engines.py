@@ -94,7 +94,7 @@ def test_openvino_agrees_with_pytorch(norm: str) -> None:
 def test_openvino_agrees_with_pytorch_on_whole_pictures() -> None:
     pictures, network = make_pictures(shape=(1, 48, 48, 3)), make_unet()
     found = OpenVinoEngine(network, pictures.shape, threads=1)(pictures, TABLE)
-    assert found.shape == (1, 2, 2)
+    assert found.shape == (1, 2, 2, 1)
     np.testing.assert_allclose(found, by_network(network, pictures), atol=1e-5)
 
 

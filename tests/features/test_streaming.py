@@ -207,7 +207,7 @@ def test_pictures_give_a_value_to_each_of_their_wanted_cells(threads: int, batch
     def work(pictures: NDArray[np.uint8]) -> NDArray[np.float32]:
         first = pictures.reshape(-1, 4).copy().view("<u4").astype(np.float32)  # (n, 1)
         cells = plan.grid.cols * np.arange(16)[:, None] + np.arange(16)
-        return np.asarray(first[:, :, None] + cells, np.float32)
+        return np.asarray(first[:, :, None, None] + cells[..., None], np.float32)
 
     found = list(stream(plan, is_tissue, read, work, batch_size=batch_size, readers=threads, threads=threads))
     assert np.array_equal(np.concatenate([band.is_there for band in found]), is_tissue)

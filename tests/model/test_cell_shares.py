@@ -39,12 +39,12 @@ def test_a_cell_has_the_mean_probability_of_its_pixels(margin_px: int, core_px: 
     shares = CellShares(FirstChannel(), margin_px=margin_px, core_px=core_px, cell_px=cell_px)
     found = shares(pictures)
     cells = core_px // cell_px
-    assert found.shape == (2, cells, cells)
+    assert found.shape == (2, cells, cells, 1)
     for row in range(cells):
         for col in range(cells):
             top, left = margin_px + row * cell_px, margin_px + col * cell_px
             pixels = pictures[:, 0, top : top + cell_px, left : left + cell_px]
-            torch.testing.assert_close(found[:, row, col], torch.sigmoid(pixels).mean(dim=(1, 2)))
+            torch.testing.assert_close(found[:, row, col, 0], torch.sigmoid(pixels).mean(dim=(1, 2)))
 
 
 def test_it_is_the_mean_of_probabilities_and_not_the_probability_of_a_mean() -> None:
@@ -52,7 +52,7 @@ def test_it_is_the_mean_of_probabilities_and_not_the_probability_of_a_mean() -> 
     pictures = torch.full((1, 1, 2, 2), logit(1e-4))
     pictures[0, 0, 0, 0] = 1000.0
     found = CellShares(FirstChannel(), margin_px=0, core_px=2, cell_px=2)(pictures)
-    torch.testing.assert_close(found, torch.full((1, 1, 1), 0.25), atol=1e-4, rtol=0)
+    torch.testing.assert_close(found, torch.full((1, 1, 1, 1), 0.25), atol=1e-4, rtol=0)
 
 
 def test_the_margin_has_no_say_but_by_what_the_unet_sees() -> None:
@@ -62,8 +62,8 @@ def test_the_margin_has_no_say_but_by_what_the_unet_sees() -> None:
     pictures = torch.randn(2, 3, 48, 48)
     with torch.no_grad():
         found, whole = shares(pictures), torch.sigmoid(unet(pictures))
-    assert found.shape == (2, 4, 4) and found.dtype == torch.float32
-    torch.testing.assert_close(found, whole[:, 8:40, 8:40].unfold(1, 8, 8).unfold(2, 8, 8).mean(dim=(3, 4)))
+    assert found.shape == (2, 4, 4, 1) and found.dtype == torch.float32
+    torch.testing.assert_close(found[..., 0], whole[:, 8:40, 8:40].unfold(1, 8, 8).unfold(2, 8, 8).mean(dim=(3, 4)))
     assert found.min() > 0 and found.max() < 1
 
 

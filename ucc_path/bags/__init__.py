@@ -4,6 +4,7 @@ from ucc_path.bags.crops import Crops, CropSampler
 from ucc_path.bags.drawing import Bags, BagSampler
 from ucc_path.bags.pixels import TileSet, cell_px, patches_of_tissue, pixels_of_cells, tissue_cells
 from ucc_path.bags.power_set import LabelledImages, Pool, PowerSet
+from ucc_path.bags.wholes import Wholes, WholeSampler, tiles_a_step
 
 __all__ = [
     "BagSampler",
@@ -14,8 +15,11 @@ __all__ = [
     "Pool",
     "PowerSet",
     "TileSet",
+    "WholeSampler",
+    "Wholes",
     "cell_px",
     "patches_of_tissue",
     "pixels_of_cells",
+    "tiles_a_step",
     "tissue_cells",
 ]

@@ -17,7 +17,7 @@ from ucc_path.features.cells import Block, CellPlan
 from ucc_path.features.reading import Items
 
 Compute = Callable[[NDArray[np.uint8]], NDArray[np.float32]]
-"""A full batch of pictures -> values of each: (n, k) for patches, (n, rows, cols) for pictures."""
+"""A full batch of pictures -> values of each: (n, k) for patches, (n, rows, cols, k) for pictures."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,7 +99,7 @@ class _OpenBands:
     def take(self, batch: _Batch, values: NDArray[np.float32]) -> Iterator[Band]:
         """Fills in a batch; yields the bands that are closed by it."""
         is_of_pictures = batch.wanted.ndim == 3
-        self._depth = 1 if is_of_pictures else values.shape[1]
+        self._depth = values.shape[-1]
         numbers = batch.cells[:, 0] // self._plan.band_rows
         for number in np.unique(numbers):
             while self._next <= number:
@@ -111,7 +111,7 @@ class _OpenBands:
             if is_of_pictures:
                 for (row, col), wanted, found in zip(cells, batch.wanted[chosen], values[chosen], strict=True):
                     rows, cols = np.nonzero(wanted)
-                    band.values[row + rows, col + cols, 0] = found[rows, cols]
+                    band.values[row + rows, col + cols] = found[rows, cols]
                     band.is_there[row + rows, col + cols] = True
             else:
                 band.values[cells[:, 0], cells[:, 1]] = values[chosen]

@@ -1,7 +1,8 @@
 """`model.safetensors`: a trained model, safe to load from a stranger.
 
-A safetensors file as `safetensors_file` describes it. Its tensors are the weights, `network.*`, and where the classes
-are clusters of features also `centroids` (clusters, features); float32, or int64 where a weight is a count; all finite.
+A safetensors file as `safetensors_file` describes it. Its tensors are the weights, `network.*`, where the classes are
+clusters of features also `centroids` (clusters, features), and after a second round `pixels.*`, the weights of the
+network of pixels; float32, or int64 where a weight is a count; all finite.
 Its record has the format "ucc-path model", version 1, and these keys, all of them and no others:
 
     model        ucc, unet, supervised or autoencoder
@@ -14,7 +15,7 @@ Its record has the format "ucc-path model", version 1, and these keys, all of th
     classes      names; the label value of a class is its place + 1
     converged    whether it does better than guessing
     versions     {package: version} of what it was trained with
-    assign       what says the class of a patch: centroids, or the head; in a file without it, centroids
+    assign       what says the class of a patch: centroids, the head, or pixels; in a file without it, centroids
 
 The same model gives the same bytes. A model that could not be read back is not written either.
 """
@@ -34,7 +35,7 @@ from ucc_path.errors import ModelError, SettingsError
 from ucc_path.formats import safetensors_file
 from ucc_path.formats.safetensors_file import Refusal
 from ucc_path.model.card import ModelCard
-from ucc_path.model.recipes import CENTROIDS, MOST_LAYERS, NETWORK
+from ucc_path.model.recipes import CENTROIDS, MOST_LAYERS, NETWORK, PIXELS
 from ucc_path.settings import ASSIGNMENTS, MODELS, SUPERVISIONS, ModelSettings, from_table
 
 NAME = "model.safetensors"
@@ -163,7 +164,7 @@ def _check_tensors(tensors: Mapping[str, Tensor], refusal: Refusal) -> None:
         raise refusal("it holds no weights")
     for name, tensor in tensors.items():
         shown = repr(name[:60])
-        if name != CENTROIDS and not name.startswith(NETWORK):
+        if name != CENTROIDS and not name.startswith((NETWORK, PIXELS)):
             raise refusal(f"its tensor {shown} is no part of a model")
         if tensor.dtype not in _DTYPES or (name == CENTROIDS and (tensor.dtype != torch.float32 or tensor.ndim != 2)):
             raise refusal(

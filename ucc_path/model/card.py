@@ -23,4 +23,4 @@ class ModelCard:
     classes: tuple[str, ...]  # names; the label value of a class is its place + 1
     converged: bool
     versions: Mapping[str, str]
-    assign: str = ASSIGNMENTS[0]  # what says the class of a patch best, where its head could say it too
+    assign: str = ASSIGNMENTS[0]  # what says the class of a patch, unless it is wished otherwise

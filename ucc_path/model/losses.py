@@ -5,6 +5,7 @@ Losses are computed in float32 whatever the precision of the network.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -16,11 +17,13 @@ class Batch(NamedTuple):
     """Pictures as a network takes them, and what is to be learnt from them."""
 
     images: Tensor  # float32, (bags, instances, channels, side, side) or (tiles, channels, side, side)
-    targets: Tensor  # int64 (bags,) or (bags, instances), or bool (tiles, side, side)
+    targets: Tensor  # int64 (bags,), (bags, instances) or (tiles,), or bool (tiles, side, side)
     # What the images were divided by, squared: the error of patches is weighed as that of light or density themselves.
     variance: float = 1.0
     # Where many bags share the instances of one, (bags, instances): which part of each bag each instance is.
     shares: Tensor | None = None
+    # Where tiles have a label and no mask, (tiles, cells, cells): which of their cells are tissue.
+    tissue: Tensor | None = None
 
 
 class Losses(NamedTuple):
@@ -64,6 +67,49 @@ def mask_losses(network: nn.Module, batch: Batch, alpha: float) -> Losses:
     entropy = functional.binary_cross_entropy_with_logits(logits, batch.targets.float())
     accuracy = ((logits > 0) == batch.targets).float().mean()
     return Losses(entropy, entropy.detach(), _undefined(entropy), accuracy)
+
+
+def label_losses(sure_pure: float, sure_mixed: float) -> Callable[[nn.Module, Batch, float], Losses]:
+    """A network of pixels taught by labels of whole tiles: 0 and 1 are its classes, 2 is a mixture of both.
+
+    A label says how much of a tile is of a class, at least. So the network is taught that the likeliest of its tissue,
+    by its own opinion, is: all of a tile of class 0, `sure_pure` of one of class 1, and `sure_mixed` of a mixture is of
+    class 1 and as much of class 0. Of the rest nothing is said.
+    """
+
+    def losses(network: nn.Module, batch: Batch, alpha: float) -> Losses:
+        assert batch.tissue is not None
+        logits = network(batch.images).float()
+        cell = logits.shape[-1] // batch.tissue.shape[-1]
+        means = functional.avg_pool2d(logits.detach().unsqueeze(1), cell).squeeze(1)
+        is_taught, is_one = taught_cells(means, batch.tissue, batch.targets, sure_pure, sure_mixed)
+        weights, truth = (_as_pixels(cells.float(), cell) for cells in (is_taught, is_one))
+        weights = weights / weights.sum((1, 2), keepdim=True).clamp(min=1)  # tiles count alike
+        each = functional.binary_cross_entropy_with_logits(logits, truth, reduction="none")
+        entropy = (each * weights).sum((1, 2)).mean()
+        accuracy = (((logits > 0) == (truth > 0)) * weights).sum((1, 2)).mean()
+        return Losses(entropy, entropy.detach(), _undefined(entropy), accuracy)
+
+    return losses
+
+
+def taught_cells(
+    means: Tensor, tissue: Tensor, labels: Tensor, sure_pure: float, sure_mixed: float
+) -> tuple[Tensor, Tensor]:
+    """Which cells (tiles, cells, cells) a network is taught about, and which of those are of class 1."""
+    flat = tissue.flatten(1)
+    count = flat.sum(1, keepdim=True)
+    ranks = means.flatten(1).masked_fill(~flat, torch.inf).argsort(dim=1, stable=True).argsort(1)  # of tissue, from 0
+    low, high = (
+        torch.floor(means.new_tensor(shares)[labels].unsqueeze(1) * count)
+        for shares in ((1.0, 0.0, sure_mixed), (0.0, sure_pure, sure_mixed))
+    )
+    is_zero, is_one = flat & (ranks < low), flat & (ranks >= count - high)
+    return (is_zero | is_one).view_as(tissue), is_one.view_as(tissue)
+
+
+def _as_pixels(cells: Tensor, cell: int) -> Tensor:
+    return cells.repeat_interleave(cell, 1).repeat_interleave(cell, 2)
 
 
 def _undefined(like: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from ucc_path.model.preparing import Preparation
 from ucc_path.model.training import LossesOf
 from ucc_path.model.ucc import UCC, Autoencoder, PatchClassifier
 from ucc_path.model.unet import Unet
-from ucc_path.settings import ModelSettings
+from ucc_path.settings import ASSIGNMENTS, ModelSettings
 
 LOSSES: Mapping[str, LossesOf] = {
     "ucc": count_losses,
@@ -31,8 +31,10 @@ CLUSTERED = ("ucc", "autoencoder")
 """Models whose classes are clusters of their features."""
 
 MOST_LAYERS = 16
+ASSIGN_PIXELS = ASSIGNMENTS[-1]
 CENTROIDS = "centroids"
-NETWORK = "network."
+NETWORK, PIXELS = "network.", "pixels."
+"""What the names of weights begin with: the model's own, and those of the network of pixels that it has taught."""
 
 
 def build(model: str, settings: ModelSettings, *, outputs: int, alpha: float, decode_every: int = 1) -> nn.Module:
@@ -71,6 +73,7 @@ class TrainedModel:
     network: nn.Module
     preparation: Preparation
     centroids: Tensor | None  # (classes, features); None where the network itself names the class
+    pixels: Unet | None = None  # of a UCC model with a second round: what draws its mask
 
 
 def assemble(card: ModelCard, tensors: Mapping[str, Tensor], device: torch.device) -> TrainedModel:
@@ -86,7 +89,10 @@ def assemble(card: ModelCard, tensors: Mapping[str, Tensor], device: torch.devic
         raise ModelError("the model's classes or labels do not fit its settings; train it again, or get a whole copy")
     with torch.device("meta"):
         network = build(card.model, card.settings, outputs=len(card.labels), alpha=card.alpha)
+        pixels = Unet(card.settings) if _has_pixels(card, tensors) else None
     wanted = {NETWORK + name: value.shape for name, value in network.state_dict().items()}
+    if pixels is not None:
+        wanted |= {PIXELS + name: value.shape for name, value in pixels.state_dict().items()}
     if card.model in CLUSTERED:
         wanted[CENTROIDS] = torch.Size((card.settings.classes, card.settings.features))
     for name in sorted(wanted.keys() | tensors.keys()):
@@ -94,9 +100,15 @@ def assemble(card: ModelCard, tensors: Mapping[str, Tensor], device: torch.devic
             raise ModelError(
                 f"the model's weights do not fit its description ({name}); train it again, or get a whole copy"
             )
-    network.to_empty(device=device)
-    network.load_state_dict({name: tensors[NETWORK + name] for name in network.state_dict()})
-    network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    return TrainedModel(
-        card, network.eval(), Preparation(card.settings.colours, card.mean, card.std).to(device), tensors.get(CENTROIDS)
-    )
+    for part, prefix in ((network, NETWORK), (pixels, PIXELS)):
+        if part is not None:
+            part.to_empty(device=device)
+            part.load_state_dict({name: tensors[prefix + name] for name in part.state_dict()})
+            part.to(memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
+    preparation = Preparation(card.settings.colours, card.mean, card.std).to(device)
+    return TrainedModel(card, network, preparation, tensors.get(CENTROIDS), pixels)
+
+
+def _has_pixels(card: ModelCard, tensors: Mapping[str, Tensor]) -> bool:
+    """Whether there should be a network of pixels, by the card or by the weights: one without the other is refused."""
+    return card.model == "ucc" and (card.assign == ASSIGN_PIXELS or any(name.startswith(PIXELS) for name in tensors))

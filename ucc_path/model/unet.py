@@ -9,6 +9,8 @@ from torch.nn import functional
 from ucc_path.model.blocks import WideBlock, initialise, norm_layer
 from ucc_path.settings import ModelSettings
 
+_PATCHES_AT_ONCE = 256
+
 
 class Unet(nn.Module):
     """A tile becomes the logit of tumour at each of its pixels."""
@@ -50,7 +52,27 @@ class CellShares(nn.Module):
         self.margin_px, self.core_px, self.cell_px = margin_px, core_px, cell_px
 
     def forward(self, pictures: Tensor) -> Tensor:
-        """(n, channels, side, side) -> (n, cells, cells)."""
+        """(n, channels, side, side) -> (n, cells, cells, 1)."""
         end = self.margin_px + self.core_px
         logits = self.unet(pictures)[:, self.margin_px : end, self.margin_px : end]
-        return functional.avg_pool2d(torch.sigmoid(logits.float()).unsqueeze(1), self.cell_px).squeeze(1)
+        return functional.avg_pool2d(torch.sigmoid(logits.float()).unsqueeze(1), self.cell_px).movedim(1, -1)
+
+
+class CellValues(nn.Module):
+    """Pictures become, for each cell of their inner part, its share of tumour and then the features of its patch."""
+
+    def __init__(self, shares: CellShares, extractor: nn.Module, patch_px: int) -> None:
+        super().__init__()
+        self.shares, self.extractor, self.patch_px = shares, extractor, patch_px
+
+    def forward(self, pictures: Tensor) -> Tensor:
+        """(n, channels, side, side) -> (n, cells, cells, 1 + features)."""
+        share = self.shares(pictures)
+        cell_px, patch_px, cells = self.shares.cell_px, self.patch_px, share.shape[1]
+        first = self.shares.margin_px - (patch_px - cell_px) // 2  # a patch lies around its cell
+        end = first + (cells - 1) * cell_px + patch_px
+        patches = pictures[:, :, first:end, first:end].unfold(2, patch_px, cell_px).unfold(3, patch_px, cell_px)
+        rows = patches.permute(0, 2, 3, 1, 4, 5).flatten(0, 2)  # -> (n * cells * cells, channels, patch_px, patch_px)
+        # A few at a time: a fine mask has thousands of patches in a picture.
+        features = torch.cat([self.extractor(some) for some in torch.split(rows, _PATCHES_AT_ONCE)])
+        return torch.cat([share, features.float().view(*share.shape[:3], -1)], dim=-1)

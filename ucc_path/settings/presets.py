@@ -33,7 +33,13 @@ PRESETS: dict[str, dict[str, Any]] = {
     "paper": {
         "model": ModelSettings(width=16, stem_stride=1, normalise=True),
         "training": TrainingSettings(
-            learning_rate=1e-4, steps=200_000, decode_every=1, averaging=0.0, evaluate_every=500, patience=20
+            learning_rate=1e-4,
+            steps=200_000,
+            decode_every=1,
+            averaging=0.0,
+            evaluate_every=500,
+            patience=20,
+            refine=0.05,
         ),
     },
 }

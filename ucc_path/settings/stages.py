@@ -10,7 +10,7 @@ NORMS = ("none", "group", "batch")
 POOLINGS = ("kde", "average")
 COLOURS = ("slide", "light")
 SUPERVISIONS = ("ucc", "kind")
-ASSIGNMENTS = ("centroids", "head")
+ASSIGNMENTS = ("centroids", "head", "pixels")
 REFITS = ("none", "kmeans", "spectral", "merge")
 CLEANINGS = ("none", "lone", "median")
 INFERENCES = ("auto", "torch", "compiled", "openvino")
@@ -130,6 +130,31 @@ class TrainingSettings:
     stain_jitter: float = setting(
         0.1, "spread of the random change of each stain, where colours are by slide; 0 is none", low=0, high=1
     )
+    refine: float = setting(
+        0.4,
+        "steps of the second round, in which a network of pixels learns from the same labels, as a share of steps; "
+        "0 is none",
+        low=0,
+        high=100,
+    )
+    sure_pure: float = setting(
+        0.8,
+        "share of the tissue of a metastases tile, the likeliest, that the second round calls that",
+        low=0,
+        high=1,
+    )
+    sure_mixed: float = setting(
+        0.4,
+        "share of the tissue of a mixture that the second round calls one class, and the other",
+        low=0,
+        high=0.5,
+    )
+    small_clusters: int = setting(
+        14,
+        "small clusters that are joined to classes by the counts of tiles, where no kinds are taught",
+        low=2,
+        high=16,
+    )
     crop_px: int = setting(192, "side of the crops that the Unet is trained on, in pixels", low=8)
     save_every_s: float = setting(30.0, "seconds between saved states that --resume goes on from", low=0)
     seed: int = setting(0, "seed of the first weights, the bags and their augmentation", low=0, high=_HIGHEST_SEED)
@@ -150,7 +175,7 @@ class SegmentationSettings:
     )
     assign: str = setting(
         "model",
-        "what says the class of a patch: cluster centres, the head, or the better one by validation",
+        "what says the class of a patch: cluster centres, the head, the network of pixels, or the model's choice",
         choices=("model", *ASSIGNMENTS),
     )
     neighbours: int = setting(1, "patches to each side that the head looks at together with a patch", low=0, high=8)

@@ -1,4 +1,4 @@
-"""What says the class of a patch: cluster centres, the head that tells classes, or the network itself."""
+"""What says the class of a patch: cluster centres, the head that tells classes, or a network of pixels or patches."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ucc_path.model import Unet
 from ucc_path.model.recipes import CLUSTERED, TrainedModel
 from ucc_path.settings import ASSIGNMENTS, SegmentationSettings
 
-CENTROIDS, HEAD, PROBABILITY = *ASSIGNMENTS, "probability"
+CENTROIDS, HEAD, PIXELS, PROBABILITY = *ASSIGNMENTS, "probability"
 
 
 def assignment_of(model: TrainedModel, head: CountHead | None, wishes: SegmentationSettings) -> str:
@@ -32,22 +32,31 @@ def assignment_of(model: TrainedModel, head: CountHead | None, wishes: Segmentat
             "--assign head is for models that were taught which class a tile is (train --supervision kind); "
             "give --assign centroids"
         )
-    if assign == HEAD and wishes.refit != "none":
-        raise SettingsError("--refit makes clusters anew, which --assign head does not look at; give one of them")
+    if assign == PIXELS and model.pixels is None:
+        raise SettingsError(
+            "--assign pixels is for models with a second round (train with refine above 0 under [training]); "
+            "give --assign centroids"
+        )
+    if assign != CENTROIDS and wishes.refit != "none":
+        raise SettingsError(f"--refit makes clusters anew, which --assign {assign} does not look at; give one of them")
     return assign
 
 
-def decision_of(model: TrainedModel, head: CountHead | None, *, neighbours: int, cells_a_patch: int) -> Decision:
-    """How cells get their classes; `head` only where it is to say it."""
-    if head is not None:
+def decision_of(
+    model: TrainedModel, head: CountHead | None, assign: str, *, neighbours: int, cells_a_patch: int
+) -> Decision:
+    """How cells get their classes, where `assign` is what says them."""
+    if assign == HEAD and head is not None:
         return ByHead(head, neighbours, cells_a_patch)
-    if model.centroids is not None:
+    if assign == CENTROIDS and model.centroids is not None:
         return ByCentroids(model.centroids.numpy())
-    is_unet = isinstance(model.network, Unet)
-    return ByProbability(_tumour_or_not if is_unet else _by_last_layer(model.network))
+    has_pixels = assign == PIXELS or isinstance(model.network, Unet)
+    return ByProbability(_second_or_not if has_pixels else _by_last_layer(model.network))
 
 
-def _tumour_or_not(shares: NDArray[np.float32]) -> NDArray[np.float32]:
+def _second_or_not(values: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The probabilities of two classes by the first value of cells, which is that of the second class."""
+    shares = values[:, :1]
     return np.concatenate([1 - shares, shares], axis=1)
 
 

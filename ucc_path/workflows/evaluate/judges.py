@@ -98,11 +98,23 @@ class PixelJudge:
         side = len(tile.image)
         beyond = (0, self._side_px - side)
         whole = np.pad(tile.image, (beyond, beyond, (0, 0)), mode="edge")
-        shares = self._engine(whole[None], table)[0][:side, :side]
+        shares = self._engine(whole[None], table)[0][:side, :side, 0]
         (rows, cols), patch = tile.is_judged.shape, tile.patch_px
         means = shares[: rows * patch, : cols * patch].reshape(rows, patch, cols, patch).mean(axis=(1, 3))
         is_judged = tile.on_pixels(tile.is_judged.astype(np.uint8)) != 0
         return Verdict(_labels(means > 0.5, tile.is_judged), pixels=_labels(shares > 0.5, is_judged))
+
+
+class RefinedJudge:
+    """A UCC model with a second round: its network of pixels says the classes, and its features are there to count."""
+
+    def __init__(self, pixels: PixelJudge, patches: PatchJudge) -> None:
+        self.classes = pixels.classes
+        self._pixels, self._patches = pixels, patches
+
+    def __call__(self, tiles: Sequence[Tile], standard: Change | None) -> list[Verdict]:
+        both = zip(self._pixels(tiles, standard), self._patches(tiles, standard), strict=True)
+        return [drawn._replace(features=known.features, counted=known.counted) for drawn, known in both]
 
 
 class RawClusters:

@@ -27,8 +27,9 @@ from ucc_path.model.devices import choose_device
 from ucc_path.model.recipes import CLUSTERED, assemble
 from ucc_path.model.unet import CellShares
 from ucc_path.settings import SegmentationSettings
-from ucc_path.workflows.assignment import CENTROIDS, HEAD, assignment_of, decision_of
-from ucc_path.workflows.evaluate.judges import Judge, PatchJudge, PixelJudge
+from ucc_path.workflows.assignment import CENTROIDS, assignment_of, decision_of
+from ucc_path.workflows.assignment import PIXELS as BY_PIXELS
+from ucc_path.workflows.evaluate.judges import Judge, PatchJudge, PixelJudge, RefinedJudge
 from ucc_path.workflows.segment.request import model_file, sha256_of
 
 KMEANS, COLOUR = "kmeans", "colour"
@@ -112,18 +113,24 @@ def contestant(run: Run, wishes: SegmentationSettings, device: str, *, tile_px: 
     if not isinstance(network, UCC):
         wishes = replace(wishes, assign="model")  # what is wished for concerns those that have a head
     assign = assignment_of(model, head, wishes)
-    if isinstance(network, Unet):
+    unet = network if isinstance(network, Unet) else model.pixels if assign == BY_PIXELS else None
+    pixels, remark = None, ""
+    if unet is not None:
         multiple = settings.side_multiple
         side = -(-tile_px // multiple) * multiple
-        shares = CellShares(network, margin_px=0, core_px=side, cell_px=1)
+        shares = CellShares(unet, margin_px=0, core_px=side, cell_px=1)
         engine, remark = _engine(shares, wishes.inference, where, (1, side, side, _CHANNELS), threads)
-        return Contestant(run.name, PixelJudge(model, engine, side), run=run, remark=remark)
+        pixels = PixelJudge(model, engine, side)
+        if unet is network:
+            return Contestant(run.name, pixels, run=run, remark=remark)
     shape = (wishes.batch_size, settings.patch_px, settings.patch_px, _CHANNELS)
-    engine, remark = _engine(network.get_submodule("extractor"), wishes.inference, where, shape, threads)
-    decision = decision_of(model, head if assign == HEAD else None, neighbours=wishes.neighbours, cells_a_patch=1)
+    engine, own_remark = _engine(network.get_submodule("extractor"), wishes.inference, where, shape, threads)
+    patches_by = CENTROIDS if assign == BY_PIXELS else assign
+    decision = decision_of(model, head, patches_by, neighbours=wishes.neighbours, cells_a_patch=1)
     has_clusters = run.card.model in CLUSTERED and assign == CENTROIDS
-    judge = PatchJudge(model, engine, decision, head, wishes.batch_size)
-    return Contestant(run.name, judge, head, has_clusters, run, remark)
+    patches = PatchJudge(model, engine, decision, head, wishes.batch_size)
+    judge: Judge = patches if pixels is None else RefinedJudge(pixels, patches)
+    return Contestant(run.name, judge, head, has_clusters, run, remark or own_remark)
 
 
 def _engine(network: nn.Module, wish: str, device: torch.device, shape: tuple[int, ...], threads: int) -> Any:

@@ -23,10 +23,10 @@ from ucc_path.mask.deciding import Decision
 from ucc_path.model import UCC, Unet
 from ucc_path.model.devices import choose_device
 from ucc_path.model.recipes import TrainedModel, assemble
-from ucc_path.model.unet import CellShares
+from ucc_path.model.unet import CellShares, CellValues
 from ucc_path.slide import Slide
 from ucc_path.slide.damage import Surviving
-from ucc_path.workflows.assignment import HEAD, assignment_of, decision_of
+from ucc_path.workflows.assignment import PIXELS, assignment_of, decision_of
 from ucc_path.workflows.segment.jobs import ModelSpec
 
 UNET_MARGIN_PX = 64  # more than a Unet looks around a pixel
@@ -45,12 +45,21 @@ class Loaded:
     stride_px: int
     pictures: PictureShape | None  # of a network that takes whole pictures, and not patches
     head: CountHead | None  # of a model that counts
-    assign: str  # centroids, head or probability
+    assign: str  # centroids, head, pixels or probability
 
     @property
     def depth(self) -> int:
         """How many values it gives for a cell."""
-        return 1 if self.pictures else self.model.card.settings.features
+        return self.first_feature if self.head is None and self.pictures else self._with_features
+
+    @property
+    def first_feature(self) -> int:
+        """Which of a cell's values is the first of its features; before them is its share of the second class."""
+        return 1 if self.pictures else 0
+
+    @property
+    def _with_features(self) -> int:
+        return self.first_feature + self.model.card.settings.features
 
     def reader(
         self, slide: Slide, plan: CellPlan, *, is_strict: bool, known: dict[Cell, Surviving]
@@ -62,8 +71,7 @@ class Loaded:
 
     def decision(self, plan: CellPlan, neighbours: int) -> Decision:
         """How cells get their classes."""
-        head = self.head if self.assign == HEAD else None
-        return decision_of(self.model, head, neighbours=neighbours, cells_a_patch=plan.cells_a_patch)
+        return decision_of(self.model, self.head, self.assign, neighbours=neighbours, cells_a_patch=plan.cells_a_patch)
 
 
 @lru_cache(maxsize=1)
@@ -94,14 +102,19 @@ def load(spec: ModelSpec) -> Loaded:
             f"--refit-merge is for models that count classes, and {spec.path} is a model {card.model}; give --refit"
         )
     pictures = None
-    network: nn.Module = model.network
-    if isinstance(network, Unet):
-        pictures = PictureShape.of(
-            settings.patch_px, stride_px, margin_px=UNET_MARGIN_PX, multiple_px=settings.side_multiple
-        )
-        network = CellShares(network, margin_px=pictures.margin_px, core_px=pictures.core_px, cell_px=stride_px)
+    unet = model.network if isinstance(model.network, Unet) else model.pixels if assign == PIXELS else None
+    network: nn.Module
+    if unet is None:
+        network = model.network.get_submodule("extractor")
     else:
-        network = network.get_submodule("extractor")
+        margin_px = max(UNET_MARGIN_PX, settings.patch_px - stride_px)  # a patch may reach further than a Unet looks
+        pictures = PictureShape.of(
+            settings.patch_px, stride_px, margin_px=margin_px, multiple_px=settings.side_multiple
+        )
+        shares = CellShares(unet, margin_px=margin_px, core_px=pictures.core_px, cell_px=stride_px)
+        network = shares
+        if unet is model.pixels:
+            network = CellValues(shares, model.network.get_submodule("extractor"), settings.patch_px)
     batch_size = 1 if pictures else wishes.batch_size
     side = pictures.side_px if pictures else settings.patch_px
     engine, remark = make_engine(

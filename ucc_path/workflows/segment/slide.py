@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -129,7 +130,7 @@ def _judge(job: SlideJob, loaded: Loaded, slide: Slide, survey: Survey, work: Pa
         window_cells = max(1, round(wishes.window_px / plan.stride_px))
         windows = WindowMap(loaded.head, (plan.grid.rows, plan.grid.cols), window_cells=window_cells)
     told = _told(job, survey.patches, _bands(job, loaded, slide, survey, losses))
-    stream = _passing(told, windows)
+    stream = _passing(told, windows, loaded.first_feature)
     with ExitStack() as stack:
         decision = loaded.decision(plan, wishes.neighbours)
         if wishes.refit != "none" and loaded.model.centroids is not None:
@@ -209,8 +210,8 @@ def _told(job: SlideJob, patches: int, found: Iterator[Band]) -> Iterator[Band]:
     say((job.name, patches, patches))
 
 
-def _passing(found: Iterator[Band], windows: WindowMap | None) -> Iterator[Band]:
+def _passing(found: Iterator[Band], windows: WindowMap | None, first_feature: int) -> Iterator[Band]:
     for band in found:
         if windows is not None:
-            windows.take(band)
+            windows.take(replace(band, values=band.values[..., first_feature:]))
         yield band

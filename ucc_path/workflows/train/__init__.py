@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from ucc_path.formats.metrics_csv import MetricsRow
 from ucc_path.model import UCC
 from ucc_path.model.card import ModelCard
 from ucc_path.model.devices import Ranks, in_words, joined, keep_memory
-from ucc_path.model.recipes import CENTROIDS, CLUSTERED, NETWORK, TEACHERS
+from ucc_path.model.recipes import ASSIGN_PIXELS, CENTROIDS, CLUSTERED, NETWORK, PIXELS, TEACHERS
 from ucc_path.settings import ASSIGNMENTS
 from ucc_path.tiles.labelling import CLASSES
 from ucc_path.workflows.events import Detail, Event, Notice, Step
@@ -33,7 +33,8 @@ from ucc_path.workflows.train.batches import bag_sampler
 from ucc_path.workflows.train.data import choose_rows, read_tiles, tile_set
 from ucc_path.workflows.train.learning import INTERRUPTED, Job, Lesson, Pace, learn, prepare
 from ucc_path.workflows.train.outcome import advice_for, find_clusters, judge, loss_picture
-from ucc_path.workflows.train.record import first_record, identity_of, last_record
+from ucc_path.workflows.train.record import first_record, identity_of, last_record, second_record
+from ucc_path.workflows.train.refining import refine, refines
 from ucc_path.workflows.train.request import TrainRequest, checked
 from ucc_path.workflows.train.run_folder import LOSS_PICTURE, RESUME, Run, clear, opened
 
@@ -104,7 +105,7 @@ def _lead(
             if pace.stopped == INTERRUPTED:
                 run_json.write(run.folder, record)
                 return TrainReport(run.folder, lesson.learner.step, pace)
-            return (yield from _finish(job, lesson, pace, record))
+            return (yield from _finish(job, lesson, pace, record, should_stop))
     finally:
         if not is_told:
             with suppress(RuntimeError):  # they may be gone, which is not what went wrong first
@@ -169,14 +170,16 @@ def _what_begins(job: Job, lesson: Lesson) -> str:
     )
 
 
-def _finish(job: Job, lesson: Lesson, pace: Pace, record: dict[str, Any]) -> Generator[Event, None, TrainReport]:
-    """Clusters, the model file, the picture of the loss; then the run is finished and needs no state any more."""
+def _finish(
+    job: Job, lesson: Lesson, pace: Pace, record: dict[str, Any], should_stop: Callable[[], bool]
+) -> Generator[Event, None, TrainReport]:
+    """Clusters, the second round, the model file, the picture of the loss; then no state is needed any more."""
     request, learner, folder = job.request, lesson.learner, job.run.folder
     rows = metrics_csv.read(folder)
     verdict = judge(rows, learner.best_step, lesson.guess, advice_for(request))
     tensors: dict[str, Tensor] = {NETWORK + name: value for name, value in learner.best_weights.items()}
     classes: tuple[str, ...] = CLASSES
-    assignment = None
+    assignment, refined = None, None
     if request.model in CLUSTERED:
         yield Step("Clustering the features of the training patches")
         found = _clusters(job, lesson)
@@ -185,6 +188,16 @@ def _finish(job: Job, lesson: Lesson, pace: Pace, record: dict[str, Any]) -> Gen
         if assignment:
             shares = ", ".join(f"by {name} {share:.3f}" for name, share in assignment.shares.items())
             yield Detail(f"patches of pure tiles that get their class {shares}")
+        if refines(request):
+            refined = yield from refine(job, lesson, found, should_stop)
+    if refined is not None:
+        record |= second_record(refined, pace)
+        if refined.is_interrupted:
+            run_json.write(folder, record)
+            return TrainReport(folder, learner.step, replace(pace, stopped=INTERRUPTED))
+        tensors |= {PIXELS + name: value for name, value in refined.weights.items()}
+        if request.supervision == "kind":  # the second round does not build on the first then
+            verdict = judge(refined.rows, refined.best_step, refined.guess, advice_for(request))
     card = ModelCard(
         model=request.model,
         supervision=request.supervision,
@@ -197,7 +210,7 @@ def _finish(job: Job, lesson: Lesson, pace: Pace, record: dict[str, Any]) -> Gen
         classes=classes,
         converged=verdict.converged,
         versions=record["versions"],
-        assign=assignment.chosen if assignment else ASSIGNMENTS[0],
+        assign=ASSIGN_PIXELS if refined else assignment.chosen if assignment else ASSIGNMENTS[0],
     )
     model_safetensors.write(folder / model_safetensors.NAME, card, tensors)
     title = f"{folder.name}: model {request.model}, learnt from {TEACHERS[request.supervision]}"

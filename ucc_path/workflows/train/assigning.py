@@ -21,7 +21,7 @@ from ucc_path.tiles.labelling import CLASSES
 
 MOST_TILES = 100  # of each class
 
-CENTROIDS, HEAD = ASSIGNMENTS
+CENTROIDS, HEAD, _ = ASSIGNMENTS
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ucc_path.bags import Bags, BagSampler, Crops, CropSampler, TileSet
+from ucc_path.bags import Bags, BagSampler, Crops, CropSampler, TileSet, Wholes, WholeSampler
 from ucc_path.model.devices import Ranks
 from ucc_path.model.feeding import Feed
 from ucc_path.model.losses import Batch
@@ -20,7 +20,8 @@ from ucc_path.settings import ModelSettings, TrainingSettings
 from ucc_path.stain import DENSITY_OF_LEVEL, count_levels, mean_and_spread
 from ucc_path.workflows.train.request import TrainRequest
 
-Sampler = BagSampler | CropSampler
+Sampler = BagSampler | CropSampler | WholeSampler
+Drawn = Bags | Crops | Wholes
 
 _BAGS_FOR_COLOURS = 100
 _MIN_STD = 1e-3  # a data set of one colour is no reason to divide by zero
@@ -49,14 +50,14 @@ def colours_of(sampler: Sampler, colours: str) -> tuple[tuple[float, ...], tuple
     return tuple(mean.tolist()), tuple(np.maximum(std, _MIN_STD).tolist())
 
 
-def _pixels(drawn: Bags | Crops) -> NDArray[np.uint8]:
+def _pixels(drawn: Drawn) -> NDArray[np.uint8]:
     return drawn.patches if isinstance(drawn, Bags) else drawn.images
 
 
 def tumour_share(sampler: Sampler) -> float:
     """The share of what a network learns from masks to call tumour."""
     drawn = sampler.draw(0, _BAGS_FOR_COLOURS)
-    truth = drawn.masks if isinstance(drawn, Crops) else drawn.tumour
+    truth = drawn.masks if isinstance(drawn, Crops) else drawn.tumour if isinstance(drawn, Bags) else None
     return 0.0 if truth is None else float(truth.mean())
 
 
@@ -67,6 +68,7 @@ class Tensors:
     pixels: Tensor
     targets: Tensor
     stain: Tensor | None
+    tissue: Tensor | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,8 @@ class Batches:
         """The batch on the device, as the network takes it."""
         pixels, targets = (self._moved(value) for value in (tensors.pixels, tensors.targets))
         stain = None if tensors.stain is None else self._moved(tensors.stain)
-        return Batch(self.preparation(pixels, stain), targets, self.preparation.variance)
+        tissue = None if tensors.tissue is None else self._moved(tensors.tissue)
+        return Batch(self.preparation(pixels, stain), targets, self.preparation.variance, tissue=tissue)
 
     def validation(self, sampler: Sampler | None, on_wait: Callable[[float], None]) -> Iterator[Batch]:
         """The same batches at every evaluation, none without validation tiles; at the end the seconds waited for."""
@@ -101,14 +104,15 @@ class Batches:
                 yield self.prepared(feed.take())
             on_wait(feed.waited_s)
 
-    def _tensors(self, drawn: Bags | Crops) -> Tensors:
+    def _tensors(self, drawn: Drawn) -> Tensors:
         stain = None if drawn.stain is None else self._pinned(drawn.stain)
-        return Tensors(self._pinned(_pixels(drawn)), self._pinned(self._truth(drawn)), stain)
+        tissue = self._pinned(drawn.tissue) if isinstance(drawn, Wholes) else None
+        return Tensors(self._pinned(_pixels(drawn)), self._pinned(self._truth(drawn)), stain, tissue)
 
-    def _truth(self, drawn: Bags | Crops) -> NDArray[np.int64] | NDArray[np.bool_]:
+    def _truth(self, drawn: Drawn) -> NDArray[np.int64] | NDArray[np.bool_]:
         if isinstance(drawn, Crops):
             return drawn.masks
-        if self.request.model == "supervised" and drawn.tumour is not None:
+        if isinstance(drawn, Bags) and self.request.model == "supervised" and drawn.tumour is not None:
             return drawn.tumour.astype(np.int64)
         return drawn.labels
 

@@ -44,6 +44,8 @@ class Job:
     run: Run
     ranks: Ranks
     device: torch.device
+    what: str = "training"
+    unit: str = "bags"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -261,4 +263,4 @@ def _progress(learner: Learner, job: Job) -> Progress:
     bags, recent = job.request.training.bags_per_step, learner.recent()
     note = f"step {learner.step}" + (f", loss {recent.loss:.3f}" if recent else "")
     note += f", accuracy {recent.accuracy:.2f}" if recent and recent.accuracy is not None else ""
-    return Progress("training", learner.step * bags, job.request.training.steps * bags, "bags", note)
+    return Progress(job.what, learner.step * bags, job.request.training.steps * bags, job.unit, note)

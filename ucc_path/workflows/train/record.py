@@ -9,6 +9,7 @@ from typing import Any
 from ucc_path.model.training import Learner
 from ucc_path.workflows.train.data import Rows, fingerprint
 from ucc_path.workflows.train.learning import INTERRUPTED, Pace
+from ucc_path.workflows.train.refining import Refined
 from ucc_path.workflows.train.request import TrainRequest
 from ucc_path.workflows.train.run_folder import Run
 from ucc_path.workflows.versions import versions
@@ -58,4 +59,19 @@ def last_record(learner: Learner, pace: Pace) -> dict[str, Any]:
         "seconds": round(pace.seconds, 1),
         "bags_per_s": round(pace.bags_per_s, 2),
         "waiting_share": round(pace.waiting_share, 4),
+    }
+
+
+def second_record(refined: Refined, first: Pace) -> dict[str, Any]:
+    """What is known after the second round; the time of both is that of the run."""
+    return {
+        "seconds": round(first.seconds + refined.pace.seconds, 1),
+        "second_round": {
+            "steps": refined.steps,
+            "best_step": refined.best_step,
+            "stopped": None if refined.is_interrupted else refined.pace.stopped,
+            "resumed_at_step": refined.pace.resumed_at_step,
+            "seconds": round(refined.pace.seconds, 1),
+            "parameters": sum(weights.numel() for weights in refined.weights.values()),
+        },
     }

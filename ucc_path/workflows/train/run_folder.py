@@ -16,10 +16,18 @@ from ucc_path.workflows.train.request import TrainRequest
 
 LOSS_PICTURE = "loss.png"
 RESUME = resume_state.FOLDER
+SECOND_ROUND = "second-round"
 TILES = "tiles"
 
 # The record goes last: by it a folder is known as ours, so that clearing one that was cut short can be done again.
-_RESULTS = (model_safetensors.NAME, LOSS_PICTURE, metrics_csv.NAME, tensorboard_log.FOLDER, run_json.NAME)
+_RESULTS = (
+    model_safetensors.NAME,
+    LOSS_PICTURE,
+    SECOND_ROUND,
+    metrics_csv.NAME,
+    tensorboard_log.FOLDER,
+    run_json.NAME,
+)
 
 # What may differ when a run goes on: how long it may take, and how often it is saved.
 _FREE = ("steps", "patience", "save_every_s")

@@ -1,4 +1,4 @@
-"""Features become clusters, and clusters classes with names."""
+"""Clusters by k-means or spectral clustering, joined by a count, fitted anew, and named."""
 
 from __future__ import annotations
 

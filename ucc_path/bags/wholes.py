@@ -1,0 +1,86 @@
+"""Whole tiles with their labels, for a network of pixels that is taught by labels alone; drawn as bags are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucc_path.bags.choosing import Indices, check_channels, choose_stains, choose_tiles, group_by_label
+from ucc_path.bags.pixels import TileSet, cell_px
+from ucc_path.bags.turning import TURNS, turn_in_place
+from ucc_path.errors import DatasetError
+from ucc_path.seeding import stream
+from ucc_path.settings import ModelSettings, TrainingSettings
+
+_PIXELS_A_STEP = 12 * 256**2
+_MOST_A_STEP = 48  # tiles, however small they are
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Wholes:
+    """The tiles of a step."""
+
+    images: NDArray[np.uint8]  # (tiles, side, side, channels)
+    labels: Indices  # (tiles,)
+    tissue: NDArray[np.bool_]  # (tiles, cells, cells)
+    stain: NDArray[np.float32] | None  # (tiles, 3, 4), as of Bags
+
+
+def tiles_a_step(side_px: int, labels: int) -> int:
+    """As many tiles as make up the pixels of a step, and one of each label at least.
+
+    >>> tiles_a_step(256, 3), tiles_a_step(512, 3), tiles_a_step(2048, 3)
+    (12, 3, 3)
+    """
+    return max(labels, min(_MOST_A_STEP, round(_PIXELS_A_STEP / side_px**2)))
+
+
+class WholeSampler:
+    """Draws whole tiles, as many of each label."""
+
+    def __init__(
+        self,
+        tiles: TileSet,
+        model: ModelSettings,
+        training: TrainingSettings,
+        *,
+        purpose: str,
+        label_names: Sequence[str],
+        augmented: bool,
+    ) -> None:
+        check_channels(tiles, model, purpose)
+        cell = cell_px(model.patch_px)
+        multiple_px = math.lcm(cell, model.side_multiple)
+        self.side_px = tiles.tissue.shape[1] * cell // multiple_px * multiple_px
+        if self.side_px == 0:
+            raise DatasetError(
+                f"tiles of {tiles.images.shape[1]} px are smaller than {multiple_px} px; use larger tiles (--tile-px)"
+            )
+        self._cells = self.side_px // cell
+        self._images = np.asarray(tiles.images)
+        self._tissue = np.asarray(tiles.tissue)[:, : self._cells, : self._cells]
+        self._labels = tiles.labels
+        self._training, self._purpose = training, purpose
+        self._is_moved = augmented and training.augment
+        self._jitter, self._standard = training.stain_jitter if augmented else 0.0, tiles.standard
+        has_tissue = np.flatnonzero(self._tissue.any(axis=(1, 2)))
+        self._groups = group_by_label(
+            tiles.labels, has_tissue, label_names, purpose=purpose, why_unusable="shows tissue; look at the tiles"
+        )
+        self.usable: Indices = np.sort(np.concatenate(self._groups))
+
+    def draw(self, number: int, count: int, part: slice = slice(None)) -> Wholes:
+        """The `part` of the `count` tiles of step `number`; it equals the same rows of the whole."""
+        rng = stream(self._training.seed, "wholes", self._purpose, number)
+        tiles, _ = choose_tiles(rng, self._groups, number, count)
+        stain = choose_stains(rng, self._standard, tiles, self._jitter)
+        turns = rng.integers(0, TURNS if self._is_moved else 1, count)
+        images = self._images[tiles[part], : self.side_px, : self.side_px]
+        tissue = self._tissue[tiles[part]]
+        turn_in_place(images, turns[part])
+        turn_in_place(tissue, turns[part])
+        return Wholes(images, self._labels[tiles[part]], tissue, None if stain is None else stain[part])

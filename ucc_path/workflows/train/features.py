@@ -1,0 +1,56 @@
+"""The features of all patches of tissue of the tiles of a split, as the first round has learnt them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucc_path.bags import TileSet, patches_of_tissue
+from ucc_path.features import features_of
+from ucc_path.workflows.train.data import tile_set
+from ucc_path.workflows.train.learning import Job, Lesson
+
+_TILES_AT_ONCE = 16
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PatchFeatures:
+    """Of patches, tile by tile."""
+
+    features: NDArray[np.float32]  # (patches, features)
+    tiles: NDArray[np.int64]  # (patches,) the tile of each
+    count: int  # of tiles
+
+    def shares(self, groups: NDArray[np.int64], count: int) -> NDArray[np.float64]:
+        """The share of each tile's patches that is in each group, (tiles, count), by the group of each patch."""
+        numbers = np.zeros((self.count, count))
+        np.add.at(numbers, (self.tiles, groups), 1.0)
+        return np.asarray(numbers / np.maximum(numbers.sum(axis=1, keepdims=True), 1))
+
+
+def features_of_tiles(job: Job, lesson: Lesson, split: str) -> PatchFeatures:
+    """On the grid of each tile, without any change by chance."""
+    settings = job.request.model_settings
+    tiles = tile_set(job.run.tiles, split, job.rows[split], settings.colours)
+    extractor = lesson.learner.network.get_submodule("extractor")
+    is_tissue = patches_of_tissue(np.asarray(tiles.tissue), job.request.training.min_tissue)
+    features: list[NDArray[np.float32]] = [np.zeros((0, settings.features), np.float32)]
+    for first in range(0, len(is_tissue), _TILES_AT_ONCE):
+        chosen = np.arange(first, min(first + _TILES_AT_ONCE, len(is_tissue)))
+        patches, own = patches_of_tiles(tiles, is_tissue, chosen, settings.patch_px)
+        if len(patches):
+            stain = None if tiles.standard is None else tiles.standard[own]
+            features.append(features_of(patches, extractor, lesson.preparation, job.device, stain))
+    return PatchFeatures(np.concatenate(features), np.nonzero(is_tissue)[0], len(is_tissue))
+
+
+def patches_of_tiles(
+    tiles: TileSet, is_tissue: NDArray[np.bool_], chosen: NDArray[np.int64], patch_px: int
+) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """The patches of tissue of the chosen tiles, (n, patch_px, patch_px, channels), and the tile of each."""
+    rows, cols = is_tissue.shape[1:]
+    whole = np.asarray(tiles.images)[chosen, : rows * patch_px, : cols * patch_px]
+    squares = whole.reshape(len(chosen), rows, patch_px, cols, patch_px, -1).swapaxes(2, 3)
+    return squares[is_tissue[chosen]], chosen[np.nonzero(is_tissue[chosen])[0]]

@@ -1,0 +1,180 @@
+"""The second round: a network of pixels, a Unet, learns from the labels of tiles what the first round's features know.
+
+A patch by itself shows a few cells; a Unet sees what lies around them, and draws finer masks. It needs to be told the
+class of whole tiles. Where kinds are taught they say it. Where only counts are, the features of the first round do:
+patches are put into small clusters, the clusters into two groups by the counts of the tiles, and a tile of one class
+is of the group that has most of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ucc_path.bags import TileSet, WholeSampler, tiles_a_step
+from ucc_path.clusters import Clusters, kmeans, named, nearest, parted_by_counts
+from ucc_path.errors import DatasetError
+from ucc_path.formats import metrics_csv, png, resume_state
+from ucc_path.formats.metrics_csv import MetricsRow
+from ucc_path.model import Unet
+from ucc_path.model.devices import ALONE
+from ucc_path.model.losses import label_losses
+from ucc_path.model.training import Learner
+from ucc_path.settings import TrainingSettings
+from ucc_path.tiles.labelling import CLASSES, UCC_OF_KIND
+from ucc_path.workflows.events import Event, Notice, Step
+from ucc_path.workflows.train.data import tile_set
+from ucc_path.workflows.train.features import features_of_tiles
+from ucc_path.workflows.train.learning import INTERRUPTED, Job, Lesson, Pace, learn
+from ucc_path.workflows.train.outcome import entropy_of, loss_picture
+from ucc_path.workflows.train.request import TrainRequest
+from ucc_path.workflows.train.run_folder import LOSS_PICTURE, RESUME, SECOND_ROUND, Run, clear
+
+MIXED = len(CLASSES)
+_PATCHES_FOR_CLUSTERS = 30_000
+_RISING_STEPS, _FALLING_SHARE = 50, 0.5
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Refined:
+    """What came of a second round."""
+
+    weights: dict[str, Tensor]
+    pace: Pace
+    steps: int
+    best_step: int
+    rows: tuple[MetricsRow, ...]
+    guess: float
+
+    @property
+    def is_interrupted(self) -> bool:
+        return self.pace.stopped == INTERRUPTED
+
+
+def refines(request: TrainRequest) -> bool:
+    """Whether there is a second round: for two classes, and labels that say which tiles hold both."""
+    has_labels = request.supervision == "kind" or (
+        request.supervision == "ucc" and tuple(request.model_settings.ucc_labels) == (1, 2)
+    )
+    return request.training.refine > 0 and has_labels and request.model_settings.classes == len(CLASSES)
+
+
+def refine(
+    job: Job, first: Lesson, clusters: Clusters, should_stop: Callable[[], bool]
+) -> Generator[Event, None, Refined | None]:
+    """Teaches the network of pixels; None where the tiles cannot teach it, with a word on why.
+
+    `first` has the best weights of the first round. One process does it, whatever the number that did the first.
+    """
+    request, folder = job.request, job.run.folder / SECOND_ROUND
+    classes = _classes_of_tiles(job, first, clusters)
+    tiles = {split: _tiles(job, split, classes[split]) for split in classes}
+    training = _settings(request.training, tiles["train"].images.shape[1])
+    second = replace(job, ranks=ALONE, run=Run(folder, {}), what="second round", unit="tiles")
+    second = replace(second, request=_request(request, training, folder))
+    try:
+        sampler = _sampler(second, tiles, "train")
+    except DatasetError as err:
+        yield Notice(f"there is no second round: {err}")
+        return None
+    val = None
+    if "val" in tiles:
+        try:
+            val = _sampler(second, tiles, "val")
+        except DatasetError as err:
+            yield Notice(f"{err}. Without them the second round keeps its last weights")
+    folder.mkdir(exist_ok=True)
+    torch.manual_seed(training.seed)
+    losses = label_losses(training.sure_pure, training.sure_mixed)
+    learner = Learner(Unet(request.model_settings), losses, training, job.device)
+    guess = entropy_of(np.full(len(CLASSES), 1 / len(CLASSES)))
+    lesson = replace(first, learner=learner, train=sampler, val=val, guess=guess)
+    yield Step(f"Second round: {learner.parameters:,} parameters learn where in the tiles the classes are")
+    pace = yield from learn(second, lesson, should_stop)
+    rows = tuple(metrics_csv.read(folder))
+    if pace.stopped != INTERRUPTED:
+        title = f"{job.run.folder.name}: second round, learnt from labels of tiles"
+        png.write(folder / LOSS_PICTURE, loss_picture(rows, learner.best_step, guess, title))
+        clear(folder, (RESUME,))
+    return Refined(dict(learner.best_weights), pace, learner.step, learner.best_step, rows, guess)
+
+
+def _settings(training: TrainingSettings, side_px: int) -> TrainingSettings:
+    """Of the second round: fewer and larger pictures, and a step size that rises first and falls in the end."""
+    steps = max(1, round(training.refine * training.steps))
+    return replace(
+        training,
+        steps=steps,
+        warm_up=min(_RISING_STEPS, steps // 4),
+        decay=_FALLING_SHARE,
+        bags_per_step=tiles_a_step(side_px, len(CLASSES) + 1),
+        evaluate_every=2 * training.evaluate_every,
+        validation_bags=max(1, training.validation_bags // 2),
+    )
+
+
+def _request(request: TrainRequest, training: TrainingSettings, folder: Path) -> TrainRequest:
+    is_begun = request.resume and (folder / resume_state.FOLDER / resume_state.NAME).exists()
+    return replace(request, training=training, resume=is_begun, tensorboard=False)
+
+
+def _sampler(job: Job, tiles: dict[str, TileSet], split: str) -> WholeSampler:
+    return WholeSampler(
+        tiles[split],
+        job.request.model_settings,
+        job.request.training,
+        purpose=split,
+        label_names=(*CLASSES, "mixture"),
+        augmented=split == "train",
+    )
+
+
+def _tiles(job: Job, split: str, classes: NDArray[np.int64]) -> TileSet:
+    return replace(tile_set(job.run.tiles, split, job.rows[split], job.request.model_settings.colours), labels=classes)
+
+
+def _classes_of_tiles(job: Job, lesson: Lesson, clusters: Clusters) -> dict[str, NDArray[np.int64]]:
+    """The class of each tile of each split, MIXED where it has two, by its kind or by the first round."""
+    mixed = {split: _is_mixed(job, split) for split in job.rows if job.rows[split].rows}
+    if job.request.supervision == "kind":
+        return {split: np.where(mixed[split], MIXED, job.rows[split].kinds()) for split in mixed}
+    shares = _shares_of_second(job, lesson, clusters, mixed)
+    return {split: np.where(mixed[split], MIXED, (shares[split] > 0.5).astype(np.int64)) for split in mixed}
+
+
+def _is_mixed(job: Job, split: str) -> NDArray[np.bool_]:
+    rows = job.rows[split]
+    mixed = ("mixture", f"ucc {UCC_OF_KIND['mixture']}")
+    return np.array([rows.names[label] in mixed for label in rows.labels], np.bool_)
+
+
+def _shares_of_second(
+    job: Job, lesson: Lesson, clusters: Clusters, mixed: dict[str, NDArray[np.bool_]]
+) -> dict[str, NDArray[np.float64]]:
+    """How much of each tile is of the second class; the counts of the train tiles part the small clusters."""
+    request = job.request
+    found = {split: features_of_tiles(job, lesson, split) for split in mixed}
+    train = found["train"]
+    every = max(1, len(train.features) // _PATCHES_FOR_CLUSTERS)
+    count = min(request.training.small_clusters, len(train.features))
+    centres = kmeans(train.features[::every], count, request.training.seed, 4)
+    small = {split: nearest(patches.features, centres) for split, patches in found.items()}
+    shares = {split: found[split].shares(small[split], count) for split in found}
+    is_second = parted_by_counts(shares["train"], mixed["train"])
+    assigned = is_second[small["train"]].astype(np.int64)
+    # Kinds, where they are known, only name the two groups; otherwise they are called as the clusters they agree with.
+    kinds = job.rows["train"].kinds()[train.tiles]
+    if clusters.names == CLASSES:
+        order, _ = named(assigned, kinds, len(CLASSES))
+    else:
+        order = np.arange(len(CLASSES))
+        agree = np.mean(nearest(train.features, clusters.centroids) == assigned)
+        order = order if agree >= 0.5 else order[::-1]
+    is_second = is_second if order[1] == 1 else ~is_second
+    return {split: shares[split] @ is_second for split in shares}
