@@ -3,7 +3,7 @@
 A patch by itself shows a few cells; a Unet sees what lies around them, and draws finer masks. It needs to be told the
 class of whole tiles. Where kinds are taught they say it. Where only counts are, the features of the first round do:
 patches are put into small clusters, the clusters into two groups by the counts of the tiles, and a tile of one class
-is of the group that has most of it.
+is of the group that has most of it; one that is of neither teaches nothing.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ from ucc_path.workflows.train.request import TrainRequest
 from ucc_path.workflows.train.run_folder import LOSS_PICTURE, RESUME, SECOND_ROUND, Run, clear
 
 MIXED = len(CLASSES)
+_NO_CLASS = -1
+_CLEAR_SHARE = 0.7  # of a tile of one class that one group must have
 _PATCHES_FOR_CLUSTERS = 30_000
 _RISING_STEPS, _FALLING_SHARE = 50, 0.5
 
@@ -97,8 +99,9 @@ def refine(
     lesson = replace(first, learner=learner, train=sampler, val=val, guess=guess)
     yield Step(f"Second round: {learner.parameters:,} parameters learn where in the tiles the classes are")
     pace = yield from learn(second, lesson, should_stop)
-    rows = tuple(metrics_csv.read(folder))
+    rows: tuple[MetricsRow, ...] = ()  # none may be there yet, where it was stopped
     if pace.stopped != INTERRUPTED:
+        rows = tuple(metrics_csv.read(folder))
         title = f"{job.run.folder.name}: second round, learnt from labels of tiles"
         png.write(folder / LOSS_PICTURE, loss_picture(rows, learner.best_step, guess, title))
         clear(folder, (RESUME,))
@@ -145,7 +148,14 @@ def _classes_of_tiles(job: Job, lesson: Lesson, clusters: Clusters) -> dict[str,
     if job.request.supervision == "kind":
         return {split: np.where(mixed[split], MIXED, job.rows[split].kinds()) for split in mixed}
     shares = _shares_of_second(job, lesson, clusters, mixed)
-    return {split: np.where(mixed[split], MIXED, (shares[split] > 0.5).astype(np.int64)) for split in mixed}
+    return {split: np.where(mixed[split], MIXED, _likely_classes(shares[split], mixed[split])) for split in mixed}
+
+
+def _likely_classes(shares: NDArray[np.float64], is_mixed: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """The class of each tile by its share of the second; where it is not clear none, unless no tile is left for one."""
+    classes = np.where(shares >= _CLEAR_SHARE, 1, np.where(shares <= 1 - _CLEAR_SHARE, 0, _NO_CLASS))
+    has_both = all(bool((classes[~is_mixed] == place).any()) for place in range(len(CLASSES)))
+    return np.asarray(classes if has_both else shares > 0.5, np.int64)
 
 
 def _is_mixed(job: Job, split: str) -> NDArray[np.bool_]:
