@@ -12,7 +12,8 @@ Each command has one thread, and --jobs of them run side by side. What was finis
 stopped is simply started again. A job that fails costs its own figures; the page says which are missing. Exit status 0:
 all done; 1: some of it failed; 2: bad usage.
 
-On two cores: --quick less than 20 minutes, as it is less than two hours, --full some ten hours.
+On two cores, by the seconds a step took when this was written: --quick a quarter of an hour, as it is three quarters of
+an hour, --full five hours; --label-cost adds half an hour a fold.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import platform
 import signal
 import subprocess
@@ -112,7 +114,7 @@ def _conclude(plan: Plan, asked: argparse.Namespace, seconds: float) -> bool:
         f"Assumed, not measured: {price['seconds_a_label']:g} s of a person for the kind of a tile, "
         f"{price['seconds_a_mask']:g} s to outline one. Val tiles are labelled too, and counted. Fewer tiles are drawn "
         "at random, each kind in its share but three at least, the fewer among the more. One seed; the Unet is allowed "
-        "the steps that it was with all tiles."
+        "the steps that it was with all tiles. Masks on the grid, or as fine as pixels: as chosen by val tiles."
     )
     figures.write(plan.root / "quality.csv", lines)
     (plan.root / "quality.md").write_text(page.page(lines, about, points, words), encoding="utf-8")
@@ -141,7 +143,7 @@ def _facts(plan: Plan, seconds: float) -> dict[str, str]:
         "command": f"`python benchmarks/quality.py {' '.join(sys.argv[1:])}`",
         "commit": now if begun == now else f"{now}, begun at {begun}",
         "date": datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
-        "machine": f"{platform.machine()}, Python {platform.python_version()}, one thread a command",
+        "machine": f"{os.cpu_count()} cores ({platform.machine()}), one thread a command",
         "folds (test slide)": ", ".join(f"{fold} ({plan.case(fold)})" for fold in plan.folds),
         "seeds": ", ".join(map(str, plan.seeds)),
         "steps": str(plan.steps or "those of the preset"),
@@ -166,6 +168,7 @@ def _trainings(plan: Plan) -> Iterator[dict[str, Any]]:
                         "allowed": record["settings"]["training"]["steps"],
                         "patience": record["settings"]["training"]["patience"],
                         **{key: record[key] for key in ("steps", "best_step", "seconds", "stopped", "converged")},
+                        "second_round": record.get("second_round"),  # where a model learns in two; seconds has both
                         "due_s": account.get("due_s"),
                         "account": account or None,
                     }
@@ -190,9 +193,7 @@ def _everything(
             group: {row: {n: asdict(e) for n, e in of.items()} for row, of in e.items()}
             for group, e in estimates.items()
         },
-        "differences": [
-            {**asdict(one), "verdict": one.verdict} for one in tables.differences(tables.all_tiles(tables.pick(lines)))
-        ],
+        "differences": [{**asdict(one), "verdict": one.verdict} for one in tables.differences(lines)],
         "label_cost": {**price, "points": [asdict(point) for point in points]} if points else None,
     }
     return dict(json.loads(json.dumps(_without_nan(record))))

@@ -87,7 +87,7 @@ def shapes(points: Sequence[Point], *, title: str, subtitle: str, y_label: str) 
         places = tuple((x(point.seconds), y(point.value.mean)) for point in own)
         drawn += [Stroke(places, colour, 2), *(Dot(place, colour, 4) for place in places)]
         drawn += [Dot((col + 5, 60), colour, 4), Words((col + 16, 64), row)]
-        drawn += [Words((p[0], p[1] - 9), point.size, anchor="middle") for p, point in zip(places, own, strict=True)]
+        drawn += [Words((p[0] - 5, p[1] - 7), point.size, anchor="end") for p, point in zip(places, own, strict=True)]
         col += 16 + width_of(row, font_of(_TEXT_PX)) + 24
     return drawn
 

@@ -12,7 +12,7 @@ from comparison.figures import Line, model_of
 from comparison.intervals import Estimate, estimate
 from comparison.label_sets import SIZES
 from comparison.plan import LABEL_COST, Plan
-from comparison.tables import finest, pick, values_of
+from comparison.tables import chosen_form, pick, values_of
 from comparison.trainings import read_run
 
 # Assumed, not measured: a key pressed for a tile that is looked at, and the tumour of a tile outlined.
@@ -44,8 +44,9 @@ def points(plan: Plan, lines: Sequence[Line], *, seconds_a_label: float, seconds
     price = {"ucc-kinds": seconds_a_label, "unet": seconds_a_mask}
     found = []
     for model in LABEL_COST:
+        form = chosen_form(lines, model)
         for size in (*SIZES, None):
-            row = finest(tested, model, f"@{size}" if size else "")
+            row = f"{form}@{size}" if size else form
             by_case = values_of(tested, row, methodcaller("figure", FIGURE))
             if by_case:
                 folds = [fold for fold in plan.folds if plan.case(fold) in by_case]

@@ -25,13 +25,28 @@ _WORDS = (
 )
 _AIMS = (
     "Of the same case and seed. The aims: ucc-kinds is below the Unet by no more than 0.01 in PA and 0.02 in balanced "
-    "accuracy. `not surely`: the interval holds the aim, or there is none."
+    "accuracy. `not surely`: the interval holds the aim, or there is none. In bold: the form of each model's mask, on "
+    "the grid or as fine as pixels, that does better on val tiles, on the mean over all folds."
 )
 _TIME_WORDS = (
-    "Seconds of training on one thread, with other jobs beside. `early`: the loss on val tiles fell no more; `steps`: "
-    "all steps allowed were done. The Unet ended by itself, or had at least the seconds due to it: those of the longer "
-    "of ucc-kinds and ucc. `unet-twice` was allowed twice its steps, and twice its patience where that had ended it."
+    "Seconds of training on one thread, all rounds together, with other jobs beside. `early`: the loss on val tiles "
+    "fell no more; `steps`: all steps allowed were done. The Unet ended by itself, or had at least the seconds due to "
+    "it: those of the longer of ucc-kinds and ucc. `unet-twice` was allowed twice its steps, and twice its patience "
+    "where that had ended it."
 )
+_TIME_COLUMNS = {
+    "fold": "fold",
+    "seed": "seed",
+    "row": "row",
+    "train tiles": "tiles",
+    "steps": "steps",
+    "allowed": "allowed",
+    "kept": "best_step",
+    "stopped": "stopped",
+    "second round": "second_round",
+    "seconds": "seconds",
+    "due": "due_s",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +85,7 @@ def shown(value: Estimate, *, sign: str = "") -> str:
 
 def short(lines: Sequence[Line], about: About, points: Sequence[Point] = ()) -> str:
     """What is said at the end of a run: the main table, the aims, and what labels cost."""
-    parts = [tiles_table(lines, about), differences_table(differences(all_tiles(pick(lines))))]
+    parts = [tiles_table(lines, about), differences_table(differences(lines))]
     return "\n\n".join([*parts, *([cost_table(points)] if points else [])])
 
 
@@ -83,7 +98,7 @@ def page(lines: Sequence[Line], about: About, points: Sequence[Point], cost_word
     parts += [
         "## Differences",
         _AIMS,
-        differences_table(differences(tested)),
+        differences_table(differences(lines)),
     ]
     parts += ["## Each case", case_table(tested)]
     parts += [
@@ -92,9 +107,11 @@ def page(lines: Sequence[Line], about: About, points: Sequence[Point], cost_word
         plain_table(all_tiles(pick(lines, averaging="image")), _PAPER),
     ]
     exact = [line for line in pick(lines, scope="slide") if not _has_finer(line, lines)]
+    exact.sort(key=lambda line: model_of(line.row) not in ROWS)  # models first
     parts += [
         "## Whole slides",
-        "All tissue of the test slides. `-exact`: compared pixel by pixel, as the tiles are.",
+        "All tissue of the test slides, masks as `ucc-path segment` makes them unless asked otherwise. `-exact`: "
+        "compared pixel by pixel, as the tiles are.",
         plain_table(exact),
     ]
     parts += [
@@ -140,7 +157,7 @@ def case_table(lines: Sequence[Line]) -> str:
 def differences_table(found: Sequence[Difference]) -> str:
     rows = [
         [
-            f"{one.first} - {one.second}",
+            f"**{one.first} - {one.second}**" if one.is_chosen else f"{one.first} - {one.second}",
             _TITLES.get(one.figure, one.figure),
             shown(one.value, sign="+"),
             NOTHING if one.aim is None else f"{one.aim:+.2f} or more",
@@ -152,9 +169,10 @@ def differences_table(found: Sequence[Difference]) -> str:
 
 
 def time_table(trainings: Sequence[Mapping[str, Any]]) -> str:
-    head = ["fold", "seed", "row", "train tiles", "steps", "allowed", "kept", "seconds", "due", "stopped"]
-    keys = ("fold", "seed", "row", "tiles", "steps", "allowed", "best_step", "seconds", "due_s", "stopped")
-    return table(head, [[_cell(one.get(key)) for key in keys] for one in trainings])
+    rows = [[_cell(one.get(key)) for key in _TIME_COLUMNS.values()] for one in trainings]
+    short_of = [one for one in trainings if (one.get("account") or {}).get("enough") is False]
+    words = [f"In fold {one['fold']}, seed {one['seed']} the Unet did NOT get its time." for one in short_of]
+    return "\n\n".join([table(list(_TIME_COLUMNS), rows), *words])
 
 
 def cost_table(points: Sequence[Point]) -> str:
@@ -195,4 +213,6 @@ def _has_finer(line: Line, lines: Sequence[Line]) -> bool:
 def _cell(value: Any) -> str:
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return NOTHING
+    if isinstance(value, dict):  # of a second round
+        return f"{value.get('steps', NOTHING)} steps, {value.get('stopped', NOTHING)}"
     return f"{value:.0f}" if isinstance(value, float) else str(value)

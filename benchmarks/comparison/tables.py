@@ -15,7 +15,7 @@ PAIRS = (("ucc-kinds", "unet"), ("ucc-kinds", "unet-twice"), ("ucc", "kmeans"), 
 AIMS = {pair: {"PA": -0.01, "balanced": -0.02} for pair in PAIRS if pair[0] == "ucc-kinds"}
 COMPARED = ("PA", "balanced")
 SHOWN = ("balanced", "PA", "TPR", "FPR", "IoU")
-_FINER = "-pixels"
+FINER = "-pixels"  # behind the name of a row whose mask is not on the grid of patches
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,7 @@ class Difference:
     figure: str
     value: Estimate
     aim: float | None  # the least it should be
+    is_chosen: bool  # whether each of the two is the form of its mask that does better on val tiles
 
     @property
     def verdict(self) -> str:
@@ -68,23 +69,29 @@ def by_case(lines: Sequence[Line]) -> dict[str, dict[str, dict[str, Estimate]]]:
 
 
 def differences(lines: Sequence[Line]) -> list[Difference]:
-    """Of each pair on the grid of patches, and once more of the finest masks each has, where one has finer ones."""
-    there = set(rows_in(lines))
+    """Of each pair the forms chosen by val tiles, then both on the grid of patches, then the finest masks of each."""
+    tested = all_tiles(pick(lines))
+    there = set(rows_in(tested))
     found = []
     for pair in PAIRS:
-        finest = tuple(row + _FINER if row + _FINER in there else row for row in pair)
-        for first, second in dict.fromkeys([pair, (finest[0], finest[1])]):
+        chosen = (chosen_form(lines, pair[0]), chosen_form(lines, pair[1]))
+        fine = (_finest(there, pair[0]), _finest(there, pair[1]))
+        for first, second in dict.fromkeys([chosen, pair, fine]):
             for figure in COMPARED:
-                value = _paired(lines, first, second, figure)
+                value, aim = _paired(tested, first, second, figure), AIMS.get(pair, {}).get(figure)
                 if value.values:
-                    found.append(Difference(first, second, figure, value, AIMS.get(pair, {}).get(figure)))
+                    found.append(Difference(first, second, figure, value, aim, (first, second) == chosen))
     return found
 
 
-def finest(lines: Sequence[Line], model: str, behind: str = "") -> str:
-    """The row of a model's finest mask."""
-    fine = f"{model}{_FINER}{behind}"
-    return fine if any(line.row == fine for line in lines) else f"{model}{behind}"
+def chosen_form(lines: Sequence[Line], model: str) -> str:
+    """The row of a model that has the higher balanced accuracy on val tiles: on the grid, or as fine as pixels."""
+    val = estimates([line for line in pick(lines, split="val") if line.row in (model, model + FINER)], ("balanced",))
+    return max(val, key=lambda row: val[row]["balanced"].mean, default=model)
+
+
+def _finest(there: set[str], model: str) -> str:
+    return model + FINER if model + FINER in there else model
 
 
 def values_of(lines: Iterable[Line], row: str, value: Callable[[Line], float]) -> dict[str, list[float]]:
