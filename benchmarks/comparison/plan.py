@@ -62,16 +62,16 @@ class Plan:
 
 
 def jobs_of(plan: Plan) -> list[Job]:
-    jobs = []
-    for fold in plan.folds:
-        jobs.append(_tiling(plan, fold))
-        for seed in plan.seeds:
+    """In the order in which they are begun: all folds with the first seed come first, and make a table by themselves."""
+    jobs = [_tiling(plan, fold) for fold in plan.folds]
+    for seed in plan.seeds:
+        for fold in plan.folds:
             jobs += [_training(plan, fold, seed, row) for row in ROWS]
             jobs += [_report(plan, fold, seed, split, tuple(ROWS)) for split in SPLITS]
             jobs += [_whole_slide(plan, fold, seed, row) for row in WHOLE_SLIDES]
-        if plan.label_cost:
-            for size in SIZES:
-                jobs += _fewer_labels(plan, fold, size)
+    for fold in plan.folds if plan.label_cost else ():
+        for size in SIZES:
+            jobs += _fewer_labels(plan, fold, size)
     return jobs
 
 

@@ -39,7 +39,7 @@ from ucc_path.workflows.train.run_folder import LOSS_PICTURE, RESUME, SECOND_ROU
 MIXED = len(CLASSES)
 _NO_CLASS = -1
 _CLEAR_SHARE = 0.7  # of a tile of one class that one group must have
-_PATCHES_FOR_CLUSTERS = 30_000
+_PATCHES_FOR_CLUSTERS, _STARTS = 30_000, 4
 _RISING_STEPS, _FALLING_SHARE = 50, 0.5
 
 
@@ -170,13 +170,13 @@ def _shares_of_second(
     """How much of each tile is of the second class; the counts of the train tiles part the small clusters."""
     request = job.request
     found = {split: features_of_tiles(job, lesson, split) for split in mixed}
-    train = found["train"]
+    train, alike = found["train"], {split: patches.alike() for split, patches in found.items()}
     every = max(1, len(train.features) // _PATCHES_FOR_CLUSTERS)
     count = min(request.training.small_clusters, len(train.features))
-    centres = kmeans(train.features[::every], count, request.training.seed, 4)
-    small = {split: nearest(patches.features, centres) for split, patches in found.items()}
+    centres = kmeans(alike["train"][::every], count, request.training.seed, _STARTS)
+    small = {split: nearest(alike[split], centres) for split in found}
     shares = {split: found[split].shares(small[split], count) for split in found}
-    is_second = parted_by_counts(shares["train"], mixed["train"])
+    is_second = parted_by_counts(shares["train"], mixed["train"], train.slides)
     assigned = is_second[small["train"]].astype(np.int64)
     # Kinds, where they are known, only name the two groups; otherwise they are called as the clusters they agree with.
     kinds = job.rows["train"].kinds()[train.tiles]
