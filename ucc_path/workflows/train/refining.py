@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ucc_path.bags import TileSet, WholeSampler, tiles_a_step
-from ucc_path.clusters import Clusters, kmeans, named, nearest, parted_by_counts
+from ucc_path.clusters import UNKNOWN, Clusters, kmeans, named, nearest, parted_by_counts
 from ucc_path.errors import DatasetError
 from ucc_path.formats import metrics_csv, png, resume_state
 from ucc_path.formats.metrics_csv import MetricsRow
@@ -145,7 +145,8 @@ def _classes_of_tiles(job: Job, lesson: Lesson, clusters: Clusters) -> dict[str,
     if job.request.supervision == "kind":
         return {split: np.where(mixed[split], MIXED, job.rows[split].kinds()) for split in mixed}
     shares = _shares_of_second(job, lesson, clusters, mixed)
-    return {split: np.where(mixed[split], MIXED, (shares[split] > 0.5).astype(np.int64)) for split in mixed}
+    classes = {split: np.where(np.isnan(shares[split]), UNKNOWN, shares[split] > 0.5) for split in mixed}
+    return {split: np.where(mixed[split], MIXED, classes[split]) for split in mixed}
 
 
 def _is_mixed(job: Job, split: str) -> NDArray[np.bool_]:
@@ -157,7 +158,10 @@ def _is_mixed(job: Job, split: str) -> NDArray[np.bool_]:
 def _shares_of_second(
     job: Job, lesson: Lesson, clusters: Clusters, mixed: dict[str, NDArray[np.bool_]]
 ) -> dict[str, NDArray[np.float64]]:
-    """How much of each tile is of the second class; the counts of the train tiles part the small clusters."""
+    """How much of each tile is of the second class, by small clusters that the counts of the train tiles part.
+
+    It is nan of a tile without a patch of tissue, of which nobody knows.
+    """
     request = job.request
     found = {split: features_of_tiles(job, lesson, split) for split in mixed}
     train = found["train"]
@@ -177,4 +181,5 @@ def _shares_of_second(
         agree = np.mean(nearest(train.features, clusters.centroids) == assigned)
         order = order if agree >= 0.5 else order[::-1]
     is_second = is_second if order[1] == 1 else ~is_second
-    return {split: shares[split] @ is_second for split in shares}
+    has_patches = {split: shares[split].any(axis=1) for split in shares}
+    return {split: np.where(has_patches[split], shares[split] @ is_second, np.nan) for split in shares}
