@@ -208,6 +208,9 @@ learning_rate = 0.005
 """
 """Settings with which a data set of `make_dataset` is learnt in a second."""
 
+UNREFINED = "refine = 0\n"
+"""After TINY: without a second round."""
+
 
 def write_dataset(
     dataset: Path,
@@ -321,9 +324,18 @@ def run_train(start_train: Callable[..., Started]) -> Callable[..., subprocess.C
 @pytest.fixture(scope="session")
 def whole_run(forks: Forks, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished tiny run that nothing disturbed, to compare with; its `dataset` lies beside it."""
-    folder = tmp_path_factory.mktemp("whole_run")
+    return _trained(forks, tmp_path_factory.mktemp("whole_run"), TINY)
+
+
+@pytest.fixture(scope="session")
+def clustered_run(forks: Forks, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same without a second round: the nearest centre of its clusters says the class of a patch."""
+    return _trained(forks, tmp_path_factory.mktemp("clustered_run"), TINY + UNREFINED)
+
+
+def _trained(forks: Forks, folder: Path, settings: str) -> Path:
     write_dataset(folder / "dataset")
-    (folder / "tiny.toml").write_text(TINY)
+    (folder / "tiny.toml").write_text(settings)
     done = forks.start(folder, "train", "dataset", "--settings", "tiny.toml").wait()
     assert done.returncode == 0, done.stderr
     return folder / "run"

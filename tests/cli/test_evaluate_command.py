@@ -63,7 +63,7 @@ def test_the_short_form_works_and_says_where_to_look(start: Start, forks: Forks,
     head, *rows, last = done.stdout.splitlines()
     assert head.split() == ["model", "TPR", "FPR", "TNR", "FNR", "PA", "balanced,", "tissue"]
     figures = {row.split()[0]: [float(word) for word in row.split()[1:]] for row in rows}
-    assert list(figures) == ["run", "kmeans", "colour", "empty", "grid-ceiling"]
+    assert list(figures) == ["run", "run-pixels", "kmeans", "colour", "empty", "grid-ceiling"]
     assert figures["run"] == figures["grid-ceiling"] == [1, 0, 1, 0, 1, 1]
     assert figures["empty"] == [0, 0, 1, 1, 0.5, 0.5]
     assert last == "The report is report/report.html"
@@ -92,7 +92,8 @@ def test_several_models_stand_side_by_side(start: Start, tmp_path: Path) -> None
     shutil.copytree(tmp_path / "run", tmp_path / "other")
     done = start("-m", "other", "-m", "run/model.safetensors").wait()
     assert done.returncode == 0, done.stderr
-    assert [line.split()[0] for line in done.stdout.splitlines()[1:3]] == ["other", "run"]
+    names = ["other", "other-pixels", "run", "run-pixels"]
+    assert [line.split()[0] for line in done.stdout.splitlines()[1:5]] == names
 
 
 def test_remarks_are_said_on_the_way(start: Start, tmp_path: Path) -> None:

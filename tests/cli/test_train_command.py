@@ -58,7 +58,8 @@ def test_the_program_itself_trains_a_model(make_dataset: MakeDataset, run_train:
     )
     assert done.returncode == 0, done.stderr
     run = tmp_path / "run"
-    assert sorted(path.name for path in run.iterdir()) == ["loss.png", "metrics.csv", "model.safetensors", "run.json"]
+    names = ["loss.png", "metrics.csv", "model.safetensors", "run.json", "second-round"]
+    assert sorted(path.name for path in run.iterdir()) == names
     lines = done.stdout.splitlines()
     assert lines[0].startswith("2 steps in ") and "bags/s" in lines[0] and lines[0].endswith("; all steps are done.")
     assert lines[1].startswith("Kept the weights of step 2: val loss ") and ", accuracy " in lines[1]
@@ -77,7 +78,7 @@ def test_verbose_tells_of_every_evaluation(make_dataset: MakeDataset, run_train:
     said = [line for line in done.stderr.splitlines() if line.startswith("step ")]
     assert said == [
         f"step {row.step}: loss {row.train_loss:.4f}, val loss {row.val_loss:.4f}, accuracy {row.val_accuracy:.3f}"
-        for row in metrics_csv.read(tmp_path / "run")
+        for row in (*metrics_csv.read(tmp_path / "run"), *metrics_csv.read(tmp_path / "run" / "second-round"))
     ]
 
 
@@ -228,9 +229,9 @@ def test_a_finished_run_is_never_touched_unless_told_so(
     make_dataset()
     run = tmp_path / "run"
     assert run_train(*SHORT).returncode == 0
-    before = {path: path.read_bytes() for path in run.iterdir()}
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
     assert_one_line(run_train(*SHORT), "is a finished run; start anew with --overwrite")
-    assert {path: path.read_bytes() for path in run.iterdir()} == before
+    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
     (run / "notes.txt").write_text("mine")
     assert run_train(*SHORT, "--overwrite", "--seed", "1").returncode == 0
     assert (run / "notes.txt").read_text() == "mine"

@@ -28,20 +28,20 @@ Bools = NDArray[np.bool_]
 
 
 @pytest.fixture(scope="module")
-def unet_run(forks: Forks, whole_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def unet_run(forks: Forks, clustered_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("unet")
     (folder / "tiny.toml").write_text(TINY)
     how = ("--settings", "tiny.toml", "--model", "unet", "--steps", "30", "-o", "unet")
-    done = forks.start(folder, "train", whole_run.parent / "dataset", *how).wait()
+    done = forks.start(folder, "train", clustered_run.parent / "dataset", *how).wait()
     assert done.returncode == 0, done.stderr
     return folder / "unet"
 
 
 @pytest.fixture(scope="module")
-def dataset(whole_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def dataset(clustered_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Test tiles of two slides beside the tiles that the models were trained on."""
     path = tmp_path_factory.mktemp("evaluated") / "dataset"
-    shutil.copytree(whole_run.parent / "dataset", path)
+    shutil.copytree(clustered_run.parent / "dataset", path)
     add_tile(path, "aligned", X < 32)
     add_tile(path, "quarter", (X >= 4) & (X < 36))  # a quarter of a patch from its borders
     add_tile(path, "half", (X >= 8) & (X < 40))
@@ -54,9 +54,9 @@ def dataset(whole_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def report(dataset: Path, whole_run: Path, unet_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def report(dataset: Path, clustered_run: Path, unet_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     output = tmp_path_factory.mktemp("report") / "report"
-    evaluated(dataset, whole_run, unet_run, output=output)
+    evaluated(dataset, clustered_run, unet_run, output=output)
     return output
 
 
@@ -94,10 +94,10 @@ def test_the_rows_are_the_runs_and_what_they_are_compared_with(report: Path, dat
 
 @pytest.mark.parametrize("tile", ["quarter", "half"])
 def test_the_figures_of_a_model_are_those_of_its_own_mask(
-    report: Path, dataset: Path, whole_run: Path, tile: str
+    report: Path, dataset: Path, clustered_run: Path, tile: str
 ) -> None:
     """Each patch through the network by itself, and to the nearest centre."""
-    model = model_of(whole_run)
+    model = model_of(clustered_run)
     assert model.centroids is not None
     pixels = prepared(dataset, tile)
     patches = pixels.reshape(3, 4, PATCH, 4, PATCH).permute(1, 3, 0, 2, 4).reshape(16, 3, PATCH, PATCH)
@@ -179,9 +179,9 @@ def test_slides_drawn_again_show_how_slides_differ(report: Path) -> None:
     assert 0 < figures["TPR_low"] < figures["TPR"] < figures["TPR_high"]
 
 
-def test_one_slide_has_no_intervals_over_slides(whole_run: Path, tmp_path: Path) -> None:
+def test_one_slide_has_no_intervals_over_slides(clustered_run: Path, tmp_path: Path) -> None:
     dataset = write_dataset(tmp_path / "dataset", test={"normal": 1, "mixture": 3})
-    events = evaluated(dataset, whole_run, output=tmp_path / "report")
+    events = evaluated(dataset, clustered_run, output=tmp_path / "report")
     assert any("of one slide" in text for text in notices(events))
     for row in table_rows(tmp_path / "report" / "metrics.csv"):
         assert all(row[f"{name}_{end}_slides"] == "" for name in ("TPR", "PA", "Dice") for end in ("low", "high"))
@@ -189,12 +189,12 @@ def test_one_slide_has_no_intervals_over_slides(whole_run: Path, tmp_path: Path)
     assert "intervals over slides" not in (tmp_path / "report" / "report.html").read_text()
 
 
-def test_a_strip_that_is_no_whole_patch_is_background(whole_run: Path, unet_run: Path, tmp_path: Path) -> None:
+def test_a_strip_that_is_no_whole_patch_is_background(clustered_run: Path, unet_run: Path, tmp_path: Path) -> None:
     dataset = write_dataset(tmp_path / "dataset")
     y, x = np.indices((70, 70))  # four patches, a cell, and two pixels
     add_tile(dataset, "upper", y < 32)
     add_tile(dataset, "left", x < 32)
-    evaluated(dataset, whole_run, unet_run, output=tmp_path / "report")
+    evaluated(dataset, clustered_run, unet_run, output=tmp_path / "report")
     for model in ("run", "unet", "kmeans", "colour", "grid-ceiling"):
         for tile in ("upper", "left"):
             assert counts_in(tmp_path / "report", model, tile) == (32 * 64, 0, 38 * 70, 32 * 6)
@@ -202,12 +202,12 @@ def test_a_strip_that_is_no_whole_patch_is_background(whole_run: Path, unet_run:
             assert counts_in(tmp_path / "report", model, tile, "_tissue") == (32 * 64, 0, 36 * 68, 32 * 4)
 
 
-def test_a_tile_without_any_tissue_is_background_and_is_not_counted(whole_run: Path, tmp_path: Path) -> None:
+def test_a_tile_without_any_tissue_is_background_and_is_not_counted(clustered_run: Path, tmp_path: Path) -> None:
     dataset = write_dataset(tmp_path / "dataset", test={"normal": 1, "metastases": 1, "mixture": 2})
     add_tile(dataset, "bare", X < 0, tissue=X < 0)
     add_tile(dataset, "odd", X < 16, tissue=X < 0)  # an outline around nothing
     report = tmp_path / "report"
-    evaluated(dataset, whole_run, output=report)
+    evaluated(dataset, clustered_run, output=report)
     for model in ("run", "kmeans", "colour", "empty", "grid-ceiling"):
         assert counts_in(report, model, "bare") == (0, 0, SIDE**2, 0)
         assert counts_in(report, model, "odd") == (0, 0, 48 * SIDE, 16 * SIDE)
@@ -220,17 +220,19 @@ def test_a_tile_without_any_tissue_is_background_and_is_not_counted(whole_run: P
 
 
 def test_the_same_counts_come_out_however_many_tiles_are_judged_at_once(
-    report: Path, dataset: Path, whole_run: Path, unet_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    report: Path, dataset: Path, clustered_run: Path, unet_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(workflow, "_PATCHES_AT_ONCE", 32)  # two tiles, where above all of a slide were
     how = SegmentationSettings(inference="torch", batch_size=8)
-    evaluated(dataset, whole_run, unet_run, output=tmp_path / "report", segmentation=how)
+    evaluated(dataset, clustered_run, unet_run, output=tmp_path / "report", segmentation=how)
     assert (tmp_path / "report" / "images.csv").read_bytes() == (report / "images.csv").read_bytes()
 
 
-def test_val_tiles_are_judged_where_asked_for_and_it_is_said_what_that_means(whole_run: Path, tmp_path: Path) -> None:
-    dataset = whole_run.parent / "dataset"
-    events = evaluated(dataset, whole_run, output=tmp_path / "report", split="val")
+def test_val_tiles_are_judged_where_asked_for_and_it_is_said_what_that_means(
+    clustered_run: Path, tmp_path: Path
+) -> None:
+    dataset = clustered_run.parent / "dataset"
+    events = evaluated(dataset, clustered_run, output=tmp_path / "report", split="val")
     text = "val tiles choose when training stops: figures on them promise more than on test tiles"
     assert text in notices(events) and not any("was trained on slides" in said for said in notices(events))
     record = report_json.read(tmp_path / "report")
@@ -239,9 +241,9 @@ def test_val_tiles_are_judged_where_asked_for_and_it_is_said_what_that_means(who
     assert figures_in(tmp_path / "report", "run")["PA"] == 1
 
 
-def test_tiles_without_a_mask_are_left_out_and_counted(whole_run: Path, tmp_path: Path) -> None:
+def test_tiles_without_a_mask_are_left_out_and_counted(clustered_run: Path, tmp_path: Path) -> None:
     dataset = write_dataset(tmp_path / "dataset", test={"normal": 1, "mixture": 2, "unlabelled": 4})
-    events = evaluated(dataset, whole_run, output=tmp_path / "report")
+    events = evaluated(dataset, clustered_run, output=tmp_path / "report")
     assert "4 of 7 test tiles have no mask and are left out" in notices(events)
     assert {row["image"] for row in table_rows(tmp_path / "report" / "images.csv")} == {
         f"test_03{n}" for n in (2, 3, 4)
@@ -249,101 +251,101 @@ def test_tiles_without_a_mask_are_left_out_and_counted(whole_run: Path, tmp_path
 
 
 def test_without_train_tiles_the_baselines_are_made_of_val_tiles_and_that_is_said(
-    whole_run: Path, tmp_path: Path
+    clustered_run: Path, tmp_path: Path
 ) -> None:
     dataset = write_dataset(tmp_path / "dataset", train={}, test={"mixture": 2})
-    events = evaluated(dataset, whole_run, output=tmp_path / "report")
+    events = evaluated(dataset, clustered_run, output=tmp_path / "report")
     assert any("no train tiles" in text and "val tiles" in text for text in notices(events))
     for model in ("kmeans", "colour"):
         assert figures_in(tmp_path / "report", model)["PA"] == 1
 
 
 def test_baselines_that_nobody_has_named_are_left_out_unless_the_truth_can_name_them(
-    whole_run: Path, tmp_path: Path
+    clustered_run: Path, tmp_path: Path
 ) -> None:
     dataset = write_dataset(tmp_path / "dataset", train={"unlabelled": 2}, val={}, test={"mixture": 2})
     rows = tiles_csv.read(dataset)
     for row, source in zip(rows[:2], rows[2:], strict=True):  # they show both kinds, and nobody has said so
         shutil.copyfile(tiles_csv.image_path(dataset, source), tiles_csv.image_path(dataset, row))
-    events = evaluated(dataset, whole_run, output=tmp_path / "names")
+    events = evaluated(dataset, clustered_run, output=tmp_path / "names")
     assert any("kmeans is left out" in text for text in notices(events))
     assert {row["model"] for row in table_rows(tmp_path / "names" / "metrics.csv")} == {"run", "empty", "grid-ceiling"}
-    evaluated(dataset, whole_run, output=tmp_path / "oracle", match="oracle")
+    evaluated(dataset, clustered_run, output=tmp_path / "oracle", match="oracle")
     assert figures_in(tmp_path / "oracle", "kmeans")["PA"] == 1
     assert "colour" not in {row["model"] for row in table_rows(tmp_path / "oracle" / "metrics.csv")}
 
 
 def test_raw_clusters_are_named_where_one_kind_is_known_and_colours_are_not_learnt(
-    whole_run: Path, tmp_path: Path
+    clustered_run: Path, tmp_path: Path
 ) -> None:
     dataset = write_dataset(tmp_path / "dataset", train={"normal": 2, "mixture": 2}, val={}, test={"mixture": 2})
-    evaluated(dataset, whole_run, output=tmp_path / "report")
+    evaluated(dataset, clustered_run, output=tmp_path / "report")
     assert figures_in(tmp_path / "report", "kmeans")["PA"] == 1
     assert "colour" not in {row["model"] for row in table_rows(tmp_path / "report" / "metrics.csv")}
 
 
-def test_a_train_tile_without_tissue_is_no_part_of_the_baselines(whole_run: Path, tmp_path: Path) -> None:
+def test_a_train_tile_without_tissue_is_no_part_of_the_baselines(clustered_run: Path, tmp_path: Path) -> None:
     dataset = write_dataset(tmp_path / "dataset", test={"mixture": 2})
     png.write(tiles_csv.image_path(dataset, tiles_csv.read(dataset)[0]), np.full((SIDE, SIDE, 3), 243, np.uint8))
-    evaluated(dataset, whole_run, output=tmp_path / "report")
+    evaluated(dataset, clustered_run, output=tmp_path / "report")
     assert figures_in(tmp_path / "report", "kmeans")["PA"] == figures_in(tmp_path / "report", "colour")["PA"] == 1
 
 
-def test_train_tiles_that_show_nothing_are_refused(whole_run: Path, tmp_path: Path) -> None:
+def test_train_tiles_that_show_nothing_are_refused(clustered_run: Path, tmp_path: Path) -> None:
     dataset = write_dataset(tmp_path / "dataset", train={"normal": 2}, test={"mixture": 2})
     for row in tiles_csv.read(dataset)[:2]:
         png.write(tiles_csv.image_path(dataset, row), np.full((SIDE, SIDE, 3), 243, np.uint8))
     with pytest.raises(DatasetError, match=r"the train tiles of .*dataset show no tissue; check its images"):
-        evaluated(dataset, whole_run, output=tmp_path / "report")
+        evaluated(dataset, clustered_run, output=tmp_path / "report")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["dataset"]
 
 
-def test_a_data_set_without_test_tiles_is_refused(whole_run: Path, tmp_path: Path) -> None:
+def test_a_data_set_without_test_tiles_is_refused(clustered_run: Path, tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match=r"dataset has no test tiles \(only train, val\); make it anew with"):
-        evaluated(whole_run.parent / "dataset", whole_run, output=tmp_path / "report")
+        evaluated(clustered_run.parent / "dataset", clustered_run, output=tmp_path / "report")
     empty = write_dataset(tmp_path / "empty", train={}, val={})
     with pytest.raises(DatasetError, match=r"empty has no test tiles \(only an empty table\)"):
-        evaluated(empty, whole_run, output=tmp_path / "report")
+        evaluated(empty, clustered_run, output=tmp_path / "report")
     with pytest.raises(DatasetError, match=r"tiles\.csv cannot be read .* is not a data set"):
-        evaluated(tmp_path, whole_run, output=tmp_path / "report")
+        evaluated(tmp_path, clustered_run, output=tmp_path / "report")
 
 
-def test_tiles_without_any_mask_are_refused(whole_run: Path, tmp_path: Path) -> None:
+def test_tiles_without_any_mask_are_refused(clustered_run: Path, tmp_path: Path) -> None:
     dataset = write_dataset(tmp_path / "dataset", test={"unlabelled": 3})
     with pytest.raises(DatasetError, match=r"the test tiles of .*dataset have no masks to compare with; make the data"):
-        evaluated(dataset, whole_run, output=tmp_path / "report")
+        evaluated(dataset, clustered_run, output=tmp_path / "report")
 
 
-def test_a_mask_that_is_missing_is_named(whole_run: Path, tmp_path: Path) -> None:
+def test_a_mask_that_is_missing_is_named(clustered_run: Path, tmp_path: Path) -> None:
     dataset = write_dataset(tmp_path / "dataset", test={"mixture": 3})
     (dataset / "masks" / "test" / "test_033.png").unlink()
     with pytest.raises(DatasetError, match=r"1 of 3 test tiles of .*dataset lack their masks \(test_033\); copy"):
-        evaluated(dataset, whole_run, output=tmp_path / "report")
+        evaluated(dataset, clustered_run, output=tmp_path / "report")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["dataset"]
 
 
-def test_tiles_of_two_scales_are_not_judged_together(whole_run: Path, tmp_path: Path) -> None:
+def test_tiles_of_two_scales_are_not_judged_together(clustered_run: Path, tmp_path: Path) -> None:
     dataset = write_dataset(tmp_path / "dataset", test={"mixture": 2})
     *others, last = tiles_csv.read(dataset)
     tiles_csv.write(dataset, [*others, replace(last, mpp=1.0)])
     with pytest.raises(DatasetError, match="the tiles are not alike"):
-        evaluated(dataset, whole_run, output=tmp_path / "report")
+        evaluated(dataset, clustered_run, output=tmp_path / "report")
 
 
-def test_settings_with_which_no_tissue_can_be_found_are_refused(whole_run: Path, tmp_path: Path) -> None:
+def test_settings_with_which_no_tissue_can_be_found_are_refused(clustered_run: Path, tmp_path: Path) -> None:
     dataset = write_dataset(tmp_path / "dataset", test={"mixture": 2})
     with pytest.raises(SettingsError, match="tissue is looked for at 4 to 64 um/px, not at 1"):
-        evaluated(dataset, whole_run, output=tmp_path / "report", tissue=TissueSettings(mpp=1.0))
+        evaluated(dataset, clustered_run, output=tmp_path / "report", tissue=TissueSettings(mpp=1.0))
 
 
 @pytest.mark.parametrize(("least", "cols"), [(0.75, (28, 4, 32, 0)), (0.8, (16, 0, 36, 12))])
 def test_a_patch_with_less_tissue_than_asked_for_is_background(
-    whole_run: Path, tmp_path: Path, least: float, cols: tuple[int, ...]
+    clustered_run: Path, tmp_path: Path, least: float, cols: tuple[int, ...]
 ) -> None:
     """Tissue in columns 0 to 44, of which those from 16 on are tumour: the third patch is tissue by three quarters."""
     dataset = write_dataset(tmp_path / "dataset")
     add_tile(dataset, "edge", (X >= 16) & (X < 44), tissue=X < 44)
     how = SegmentationSettings(inference="torch", batch_size=64, min_tissue=least)
-    evaluated(dataset, whole_run, output=tmp_path / "report", segmentation=how)
+    evaluated(dataset, clustered_run, output=tmp_path / "report", segmentation=how)
     assert counts_in(tmp_path / "report", "grid-ceiling", "edge") == tuple(SIDE * count for count in cols)
     assert report_json.read(tmp_path / "report")["settings"]["segmentation"]["min_tissue"] == least

@@ -60,12 +60,14 @@ def test_no_pictures_may_be_asked_for() -> None:
     assert choose(counts((0.5, 0.5), (0.0, 0.1)), 0) == {BEST: [], TYPICAL: [], WORST: [], WORST_PURE: []}
 
 
-def test_a_picture_shows_the_tile_its_truth_and_the_tumour_that_is_seen(whole_run: Path, tmp_path: Path) -> None:
+def test_a_picture_shows_the_tile_its_truth_and_the_tumour_that_is_seen(clustered_run: Path, tmp_path: Path) -> None:
     """Tumour is as it is on the slide, all else faded; the truth of this tile is left, the dark tissue is right."""
-    dataset = Path(shutil.copytree(whole_run.parent / "dataset", tmp_path / "dataset"))
+    dataset = Path(shutil.copytree(clustered_run.parent / "dataset", tmp_path / "dataset"))
     x = np.indices((SIDE, SIDE))[1]
     add_tile(dataset, "wrong", x < 32, dark=x >= 32)
-    evaluated(dataset, whole_run, output=tmp_path / "report", evaluation=EvaluationSettings(resamples=100, pictures=1))
+    evaluated(
+        dataset, clustered_run, output=tmp_path / "report", evaluation=EvaluationSettings(resamples=100, pictures=1)
+    )
     (path,) = (tmp_path / "report" / "figures").glob("*.png")
     assert path.name == "01_worst_wrong.png"
     sheet = png.read(path)

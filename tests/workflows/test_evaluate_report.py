@@ -64,9 +64,9 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def report(dataset: Path, whole_run: Path) -> Path:
+def report(dataset: Path, clustered_run: Path) -> Path:
     output = dataset.with_name("report")
-    evaluated(dataset, whole_run, output=output, evaluation=SHOWN)
+    evaluated(dataset, clustered_run, output=output, evaluation=SHOWN)
     return output
 
 
@@ -165,17 +165,19 @@ def test_the_record_tells_what_was_judged(report: Path, dataset: Path) -> None:
     assert record["settings"]["evaluation"]["resamples"] == 100
 
 
-def test_the_same_bytes_come_out_twice(report: Path, dataset: Path, whole_run: Path) -> None:
+def test_the_same_bytes_come_out_twice(report: Path, dataset: Path, clustered_run: Path) -> None:
     again = dataset.with_name("again")
-    evaluated(dataset, whole_run, output=again, evaluation=SHOWN)
+    evaluated(dataset, clustered_run, output=again, evaluation=SHOWN)
     first, second = files_of(report), files_of(again)
     assert first.keys() == second.keys()
     assert [name for name in first if first[name] != second[name]] == []
 
 
-def test_another_seed_draws_other_images_and_changes_no_figure(dataset: Path, report: Path, whole_run: Path) -> None:
+def test_another_seed_draws_other_images_and_changes_no_figure(
+    dataset: Path, report: Path, clustered_run: Path
+) -> None:
     output = dataset.with_name("seeded")
-    evaluated(dataset, whole_run, output=output, evaluation=EvaluationSettings(resamples=100, pictures=0, seed=1))
+    evaluated(dataset, clustered_run, output=output, evaluation=EvaluationSettings(resamples=100, pictures=0, seed=1))
     rows, others = (table_rows(folder / "metrics.csv") for folder in (report, output))
     assert [[row[figure] for figure in FIGURES] for row in rows] == [
         [row[figure] for figure in FIGURES] for row in others
@@ -185,48 +187,48 @@ def test_another_seed_draws_other_images_and_changes_no_figure(dataset: Path, re
     assert "Pictures" not in (output / "report.html").read_text()
 
 
-def test_what_fails_midway_leaves_nothing_behind(bad_dataset: Path, whole_run: Path, tmp_path: Path) -> None:
+def test_what_fails_midway_leaves_nothing_behind(bad_dataset: Path, clustered_run: Path, tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match=r"images/test/test_034\.png is damaged"):
-        evaluated(bad_dataset, whole_run, output=tmp_path / "report")
+        evaluated(bad_dataset, clustered_run, output=tmp_path / "report")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["dataset"]
 
 
-def test_what_fails_midway_leaves_the_report_of_before(bad_dataset: Path, whole_run: Path, tmp_path: Path) -> None:
-    evaluated(bad_dataset, whole_run, output=tmp_path / "report", split="val")
+def test_what_fails_midway_leaves_the_report_of_before(bad_dataset: Path, clustered_run: Path, tmp_path: Path) -> None:
+    evaluated(bad_dataset, clustered_run, output=tmp_path / "report", split="val")
     before = files_of(tmp_path / "report")
     with pytest.raises(DatasetError, match="is damaged"):
-        evaluated(bad_dataset, whole_run, output=tmp_path / "report", overwrite=True)
+        evaluated(bad_dataset, clustered_run, output=tmp_path / "report", overwrite=True)
     assert files_of(tmp_path / "report") == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["dataset", "report"]
 
 
-def test_a_report_is_replaced_only_when_told_so(dataset: Path, whole_run: Path, tmp_path: Path) -> None:
+def test_a_report_is_replaced_only_when_told_so(dataset: Path, clustered_run: Path, tmp_path: Path) -> None:
     output = tmp_path / "report"
-    evaluated(dataset, whole_run, output=output)
+    evaluated(dataset, clustered_run, output=output)
     before = files_of(output)
     (output / "figures" / "of_before.png").write_bytes(b"old")
     with pytest.raises(OutputError, match=r"report exists; replace it with --overwrite, or choose another folder"):
-        evaluated(dataset, whole_run, output=output)
+        evaluated(dataset, clustered_run, output=output)
     assert (output / "figures" / "of_before.png").exists()
-    evaluated(dataset, whole_run, output=output, overwrite=True)
+    evaluated(dataset, clustered_run, output=output, overwrite=True)
     assert files_of(output) == before
 
 
-def test_a_folder_that_is_no_report_is_never_replaced(dataset: Path, whole_run: Path, tmp_path: Path) -> None:
+def test_a_folder_that_is_no_report_is_never_replaced(dataset: Path, clustered_run: Path, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "report.html").write_text("years of work")
     for overwrite in (False, True):
         with pytest.raises(OutputError, match=r"mine exists and holds no metrics\.json, so it is not ours to replace"):
-            evaluated(dataset, whole_run, output=tmp_path / "mine", overwrite=overwrite)
+            evaluated(dataset, clustered_run, output=tmp_path / "mine", overwrite=overwrite)
     assert files_of(tmp_path / "mine") == {"report.html": b"years of work"}
 
 
-def test_two_runs_into_one_report_are_refused(dataset: Path, whole_run: Path, tmp_path: Path) -> None:
+def test_two_runs_into_one_report_are_refused(dataset: Path, clustered_run: Path, tmp_path: Path) -> None:
     with locked_folder(tmp_path / "report"), pytest.raises(OutputError, match="another run is writing"):
-        evaluated(dataset, whole_run, output=tmp_path / "report")
+        evaluated(dataset, clustered_run, output=tmp_path / "report")
 
 
-def test_names_from_outside_cannot_break_the_page(whole_run: Path, tmp_path: Path) -> None:
+def test_names_from_outside_cannot_break_the_page(clustered_run: Path, tmp_path: Path) -> None:
     dataset = write_dataset(tmp_path / "<b>data & 50% #1", test={"mixture": 2})
     rows = tiles_csv.read(dataset)
     named = [replace(row, tile_id=f"<i>{row.tile_id}#", slide="<script>") for row in rows if row.split == "test"]
@@ -234,7 +236,7 @@ def test_names_from_outside_cannot_break_the_page(whole_run: Path, tmp_path: Pat
         for path in (tiles_csv.image_path, tiles_csv.mask_path):
             path(dataset, row).rename(path(dataset, new))
     tiles_csv.write(dataset, [*(row for row in rows if row.split != "test"), *named])
-    evaluated(dataset, whole_run, output=tmp_path / "report", evaluation=SHOWN)
+    evaluated(dataset, clustered_run, output=tmp_path / "report", evaluation=SHOWN)
     text = (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
     assert "<script" not in text and "<i>" not in text and "<b>" not in text
     links = [address for tag, address in Page(text).addresses if tag == "a" and not address.startswith("#")]

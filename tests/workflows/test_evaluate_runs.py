@@ -36,11 +36,11 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def copy(whole_run: Path, tmp_path: Path) -> Copy:
+def copy(clustered_run: Path, tmp_path: Path) -> Copy:
     """`copy("a/run", converged=False)`: a copy of the tiny run whose card says something else."""
 
     def make(name: str, *, swapped: bool = False, **changed: Any) -> Path:
-        path = Path(shutil.copytree(whole_run, tmp_path / name))
+        path = Path(shutil.copytree(clustered_run, tmp_path / name))
         card, tensors = model_safetensors.read(path / model_safetensors.NAME)
         if swapped:
             tensors[CENTROIDS] = torch.flip(tensors[CENTROIDS], dims=[0])
@@ -66,8 +66,8 @@ def change_record(run: Path, **data: Any) -> None:
     run_json.write(run, {key: value for key, value in record.items() if key not in ("format", "version")})
 
 
-def test_a_model_that_counts_all_tiles_rightly_errs_nowhere(whole_run: Path, dataset: Path, tmp_path: Path) -> None:
-    evaluated(dataset, whole_run, output=tmp_path / "report")
+def test_a_model_that_counts_all_tiles_rightly_errs_nowhere(clustered_run: Path, dataset: Path, tmp_path: Path) -> None:
+    evaluated(dataset, clustered_run, output=tmp_path / "report")
     counting = facts(tmp_path / "report", "run")["ucc"]
     assert counting["labels"] == ["ucc 1", "ucc 2"]
     assert counting["confusion"] == [[5, 0], [0, 4]]
@@ -75,12 +75,12 @@ def test_a_model_that_counts_all_tiles_rightly_errs_nowhere(whole_run: Path, dat
     assert figures_in(tmp_path / "report", "run")["PA"] == 1
 
 
-def test_labels_that_people_gave_are_what_counts_are_compared_with(whole_run: Path, tmp_path: Path) -> None:
+def test_labels_that_people_gave_are_what_counts_are_compared_with(clustered_run: Path, tmp_path: Path) -> None:
     dataset = write_dataset(tmp_path / "dataset", test=TILES)
     # Two of the normal tiles, and one of the mixtures.
     lines = ["test_032,mixture,,me,now", "test_033,mixture,,me,now", "test_037,normal,,me,now"]
     (dataset / "labels.csv").write_text("\n".join(["tile_id,kind,ucc,who,when", *lines, ""]))
-    evaluated(dataset, whole_run, output=tmp_path / "report")
+    evaluated(dataset, clustered_run, output=tmp_path / "report")
     counting = facts(tmp_path / "report", "run")["ucc"]
     assert counting["confusion"] == [[3, 1], [2, 3]]
     assert counting["accuracy"] == pytest.approx(6 / 9, abs=1e-6)
@@ -117,8 +117,10 @@ def test_clusters_with_each_others_names_are_wrong_by_name_and_right_by_the_trut
     assert (found["oracle"]["TPR"], found["oracle"]["FPR"]) == (1, 0)
 
 
-def test_nothing_is_said_of_a_run_that_learnt_from_other_slides(whole_run: Path, dataset: Path, tmp_path: Path) -> None:
-    events = evaluated(dataset, whole_run, output=tmp_path / "report")
+def test_nothing_is_said_of_a_run_that_learnt_from_other_slides(
+    clustered_run: Path, dataset: Path, tmp_path: Path
+) -> None:
+    events = evaluated(dataset, clustered_run, output=tmp_path / "report")
     assert not [text for text in notices(events) if "run" in text.split()]
 
 
@@ -128,8 +130,8 @@ def assert_remarked(report: Path, events: list[Any], text: str) -> None:
     assert text in (report / "report.html").read_text()
 
 
-def test_a_run_that_learnt_nothing_is_named(copy: Copy, whole_run: Path, dataset: Path, tmp_path: Path) -> None:
-    events = evaluated(dataset, copy("lazy", converged=False), whole_run, output=tmp_path / "report")
+def test_a_run_that_learnt_nothing_is_named(copy: Copy, clustered_run: Path, dataset: Path, tmp_path: Path) -> None:
+    events = evaluated(dataset, copy("lazy", converged=False), clustered_run, output=tmp_path / "report")
     text = "lazy did no better than guessing when it was trained: its mask means nothing"
     assert_remarked(tmp_path / "report", events, text)
     assert not any(said.startswith("run did") for said in notices(events))
@@ -137,18 +139,18 @@ def test_a_run_that_learnt_nothing_is_named(copy: Copy, whole_run: Path, dataset
 
 
 def test_a_run_that_was_trained_on_these_slides_is_named(
-    copy: Copy, whole_run: Path, dataset: Path, tmp_path: Path
+    copy: Copy, clustered_run: Path, dataset: Path, tmp_path: Path
 ) -> None:
     known = copy("known")
     change_record(known, slides={"train": ["train", "test"], "val": ["val"]})
-    events = evaluated(dataset, known, whole_run, output=tmp_path / "report")
+    events = evaluated(dataset, known, clustered_run, output=tmp_path / "report")
     text = "known was trained on slides of these tiles (test): its figures promise too much"
     assert_remarked(tmp_path / "report", events, text)
     assert not any(said.startswith("run was") for said in notices(events))
 
 
 def test_a_model_without_its_run_may_have_seen_anything(
-    copy: Copy, whole_run: Path, dataset: Path, tmp_path: Path
+    copy: Copy, clustered_run: Path, dataset: Path, tmp_path: Path
 ) -> None:
     bare, silent, old = (copy(name) for name in ("bare", "silent", "old"))
     for path in bare.iterdir():
@@ -165,9 +167,9 @@ def test_a_model_without_its_run_may_have_seen_anything(
     assert facts(tmp_path / "report", "bare")["training"] == []
 
 
-def test_what_a_model_was_given_and_needed_is_told(whole_run: Path, dataset: Path, tmp_path: Path) -> None:
-    evaluated(dataset, whole_run, output=tmp_path / "report")
-    found, record = facts(tmp_path / "report", "run"), run_json.read(whole_run)
+def test_what_a_model_was_given_and_needed_is_told(clustered_run: Path, dataset: Path, tmp_path: Path) -> None:
+    evaluated(dataset, clustered_run, output=tmp_path / "report")
+    found, record = facts(tmp_path / "report", "run"), run_json.read(clustered_run)
     assert found["cost"] == {
         "learnt_from": "unique class counts",
         "tiles": 16,
@@ -191,11 +193,11 @@ def test_runs_of_one_name_are_told_apart_by_their_folders(copy: Copy, dataset: P
     assert {name.split("_")[1] for name in figures} == {"a", "b"}
 
 
-def test_a_model_may_be_named_by_its_file(whole_run: Path, dataset: Path, tmp_path: Path) -> None:
+def test_a_model_may_be_named_by_its_file(clustered_run: Path, dataset: Path, tmp_path: Path) -> None:
     alone = tmp_path / "models" / "best.safetensors"
     alone.parent.mkdir()
-    shutil.copyfile(whole_run / model_safetensors.NAME, alone)
-    evaluated(dataset, whole_run / model_safetensors.NAME, alone, output=tmp_path / "report")
+    shutil.copyfile(clustered_run / model_safetensors.NAME, alone)
+    evaluated(dataset, clustered_run / model_safetensors.NAME, alone, output=tmp_path / "report")
     names = [row["model"] for row in table_rows(tmp_path / "report" / "metrics.csv") if row["averaging"] == "image"]
     assert names[:2] == ["run", "best"]
 
@@ -207,10 +209,10 @@ def test_a_run_called_like_a_baseline_is_refused(copy: Copy, dataset: Path, tmp_
 
 
 def test_a_run_called_like_the_pixels_of_another_is_refused(
-    copy: Copy, whole_run: Path, dataset: Path, tmp_path: Path
+    copy: Copy, clustered_run: Path, dataset: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(ModelError, match="a model called run-pixels would be taken for another row"):
-        evaluated(dataset, whole_run, copy("run-pixels"), output=tmp_path / "report")
+        evaluated(dataset, clustered_run, copy("run-pixels"), output=tmp_path / "report")
 
 
 def test_a_name_that_would_rule_a_terminal_is_refused(copy: Copy, dataset: Path, tmp_path: Path) -> None:
@@ -218,28 +220,28 @@ def test_a_name_that_would_rule_a_terminal_is_refused(copy: Copy, dataset: Path,
         evaluated(dataset, copy("odd\x1b[2J"), output=tmp_path / "report")
 
 
-def test_a_model_named_twice_is_refused(whole_run: Path, dataset: Path, tmp_path: Path) -> None:
+def test_a_model_named_twice_is_refused(clustered_run: Path, dataset: Path, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"model\.safetensors is named twice; name every model once"):
-        evaluated(dataset, whole_run, whole_run / model_safetensors.NAME, output=tmp_path / "report")
+        evaluated(dataset, clustered_run, clustered_run / model_safetensors.NAME, output=tmp_path / "report")
 
 
-def test_models_whose_grids_differ_are_refused(copy: Copy, whole_run: Path, dataset: Path, tmp_path: Path) -> None:
+def test_models_whose_grids_differ_are_refused(copy: Copy, clustered_run: Path, dataset: Path, tmp_path: Path) -> None:
     coarse = copy("coarse", mpp=4.0)
     with pytest.raises(ModelError, match=r"another scale in um/px \(2 and 4\), so that their grids differ; compare"):
-        evaluated(dataset, whole_run, coarse, output=tmp_path / "report")
-    large = copy("large", settings=replace(card_of(whole_run).settings, patch_px=32))
+        evaluated(dataset, clustered_run, coarse, output=tmp_path / "report")
+    large = copy("large", settings=replace(card_of(clustered_run).settings, patch_px=32))
     with pytest.raises(ModelError, match=r"large.* have another patch_px \(16 and 32\), so that their grids differ"):
-        evaluated(dataset, whole_run, large, output=tmp_path / "report")
+        evaluated(dataset, clustered_run, large, output=tmp_path / "report")
 
 
 def test_a_model_that_cannot_look_at_these_tiles_is_refused(
-    copy: Copy, whole_run: Path, dataset: Path, tmp_path: Path
+    copy: Copy, clustered_run: Path, dataset: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(
         ModelError, match=r"was trained at 1 um/px and the tiles of .*dataset are at 2; .*--mpp 1, or take a model"
     ):
         evaluated(dataset, copy("fine", mpp=1.0), output=tmp_path / "report")
-    settings = card_of(whole_run).settings
+    settings = card_of(clustered_run).settings
     large = copy("large", settings=replace(settings, patch_px=128))
     with pytest.raises(ModelError, match=r"patches of 128 px and the tiles of .*dataset are only 64 px; make larger"):
         evaluated(dataset, large, output=tmp_path / "report")
@@ -259,10 +261,10 @@ def test_clusters_without_names_are_judged_only_by_the_truth(copy: Copy, dataset
     assert figures_in(tmp_path / "report", "nameless")["PA"] == 1
 
 
-def test_a_head_that_only_counts_cannot_say_classes(whole_run: Path, dataset: Path, tmp_path: Path) -> None:
+def test_a_head_that_only_counts_cannot_say_classes(clustered_run: Path, dataset: Path, tmp_path: Path) -> None:
     wishes = SegmentationSettings(inference="torch", assign="head")
     with pytest.raises(SettingsError, match="--assign head is for models that were taught which class"):
-        evaluated(dataset, whole_run, output=tmp_path / "report", segmentation=wishes)
+        evaluated(dataset, clustered_run, output=tmp_path / "report", segmentation=wishes)
     assert not list(tmp_path.glob("report*"))
 
 

@@ -274,12 +274,12 @@ def test_too_many_patches_for_spectral_clustering_are_refused_before_they_are_co
         segment(slide, refit="spectral")
 
 
-def test_cleaning_is_off_unless_asked_for(tmp_path: Path, segment: Segment) -> None:
+def test_cleaning_is_off_unless_asked_for(tmp_path: Path, segment: Segment, clustered_run: Path) -> None:
     """A single dark patch in pale tissue, far from the tumour, is one of its own, or none."""
     slide = paint_slide(tmp_path / "slides" / "s.tif", lone_px=(1536, 1536, 1536 + CELL, 1536 + CELL))
     found = {}
     for how in ("none", "lone", "median"):
-        segment(slide, output=how, clean_up=how)
+        segment(slide, run=clustered_run, output=how, clean_up=how)
         found[how] = raster(tmp_path / how / "s_labels.tif")
     assert found["none"][24, 24] == 2
     assert found["lone"][24, 24] == found["median"][24, 24] == 1

@@ -20,6 +20,7 @@ from ucc_path.model.recipes import CENTROIDS, TrainedModel, assemble
 
 CPU = torch.device("cpu")
 LEFT_BEHIND = ["loss.png", "metrics.csv", "model.safetensors", "run.json"]
+REFINED = [*LEFT_BEHIND, "second-round"]
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 MakeDataset = Callable[..., Path]
@@ -39,10 +40,12 @@ def model_bytes(run: Path) -> bytes:
 
 
 def test_a_run_leaves_the_model_its_record_and_its_curves_and_nothing_else(whole_run: Path) -> None:
-    assert sorted(path.name for path in whole_run.iterdir()) == LEFT_BEHIND
+    assert sorted(path.name for path in whole_run.iterdir()) == REFINED
+    assert sorted(path.name for path in (whole_run / "second-round").iterdir()) == ["loss.png", "metrics.csv"]
     assert sorted(path.name for path in whole_run.parent.iterdir()) == ["dataset", "run", "tiny.toml"]
-    with Image.open(whole_run / "loss.png") as picture:
-        assert picture.mode == "RGB"
+    for folder in (whole_run, whole_run / "second-round"):
+        with Image.open(folder / "loss.png") as picture:
+            assert picture.mode == "RGB"
 
 
 def test_a_tiny_data_set_is_learnt_in_a_few_dozen_steps(whole_run: Path) -> None:
@@ -82,12 +85,12 @@ def test_the_record_tells_of_the_data_the_settings_and_the_end(whole_run: Path) 
 
 
 @pytest.mark.parametrize(
-    ("arguments", "model", "supervision", "labels"),
+    ("arguments", "model", "supervision", "labels", "left_behind"),
     [
-        (("--supervision", "kind"), "ucc", "kind", ("normal", "metastases", "mixture")),
-        (("--alpha", "1"), "ucc", "ucc", ("ucc 1", "ucc 2")),
-        (("--model", "autoencoder"), "autoencoder", "none", ()),
-        (("--alpha", "0"), "autoencoder", "none", ()),
+        (("--supervision", "kind"), "ucc", "kind", ("normal", "metastases", "mixture"), REFINED),
+        (("--alpha", "1"), "ucc", "ucc", ("ucc 1", "ucc 2"), REFINED),
+        (("--model", "autoencoder"), "autoencoder", "none", (), LEFT_BEHIND),
+        (("--alpha", "0"), "autoencoder", "none", (), LEFT_BEHIND),
     ],
     ids=["kind", "without decoder", "autoencoder", "without labels"],
 )
@@ -96,6 +99,7 @@ def test_the_other_models_whose_classes_are_clusters_can_be_trained_and_used(
     model: str,
     supervision: str,
     labels: tuple[str, ...],
+    left_behind: list[str],
     make_dataset: MakeDataset,
     run_train: Run,
     tmp_path: Path,
@@ -107,7 +111,7 @@ def test_the_other_models_whose_classes_are_clusters_can_be_trained_and_used(
     assert (trained.card.model, trained.card.supervision, trained.card.labels) == (model, supervision, labels)
     assert trained.card.classes == ("normal", "metastases")
     assert trained.centroids is not None
-    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == LEFT_BEHIND
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == left_behind
 
 
 @pytest.mark.parametrize("model", ["unet", "supervised"])

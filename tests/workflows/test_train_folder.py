@@ -19,14 +19,21 @@ SHORT = ("--steps", "2", "--evaluate-every", "2")
 TOO_LARGE = ("--bag-size", "17")  # a tile has 16 patches
 
 
+def files_of(run: Path) -> dict[str, bytes]:
+    """All that a run holds but the tiles from which it goes on."""
+    names = {str(path.relative_to(run)): path for path in run.rglob("*") if path.is_file()}
+    return {name: path.read_bytes() for name, path in names.items() if not name.startswith("resume/tiles/")}
+
+
 def test_an_overwriting_that_is_refused_leaves_the_old_model_as_it_was(
     make_dataset: MakeDataset, run_train: Run, tmp_path: Path
 ) -> None:
     make_dataset()
     assert run_train(*SHORT).returncode == 0
-    before = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()}
+    before = files_of(tmp_path / "run")
+    assert "second-round/metrics.csv" in before
     assert run_train(*SHORT, *TOO_LARGE, "--overwrite").returncode == 2
-    assert {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()} == before
+    assert files_of(tmp_path / "run") == before
 
 
 def test_a_refusal_leaves_nothing_and_the_corrected_command_works(
@@ -47,10 +54,10 @@ def test_a_refusal_leaves_an_unfinished_run_as_it_was(
     run_json.write(run, {**run_json.read(run), "finished": False})
     image = tiles_csv.image_path(dataset, tiles_csv.read(dataset)[0])
     image.rename(image.with_suffix(".away"))
-    before = {path.name: path.read_bytes() for path in run.iterdir()}
+    before = files_of(run)
     done = run_train(*SHORT, "--resume")
     assert done.returncode == 2 and "is missing" in done.stderr
-    assert {path.name: path.read_bytes() for path in run.iterdir() if path.is_file()} == before
+    assert files_of(run) == before
 
 
 @pytest.mark.parametrize("place", ["resume/my life.txt", "resume/tiles/holiday.jpg", "resume/train_images.npy"])

@@ -56,6 +56,8 @@ class TorchEngine:
 
     def _run(self, pictures: Pictures, table: Table) -> Values:
         with torch.no_grad(), mixed_precision(self._device):
+            # A picture may lie in memory that is for reading alone, of which PyTorch would warn.
+            pictures = np.require(pictures, requirements="W")
             given = torch.from_numpy(pictures).to(self._device), torch.from_numpy(table).to(self._device)
             found: Values = self._network(*given).float().cpu().numpy()
         return found

@@ -20,7 +20,9 @@
     classes           their names; the label value of a class is its place + 1
     assign            {chosen, shares}: what says the class of a patch better, and the share of patches of pure tiles
                       that each gives the tile's class; null where the head was not taught classes
-    seconds           how long training took
+    second_round      {steps, best_step, stopped, resumed_at_step, seconds, parameters}: the same of the round in which
+                      a network of pixels was taught; null where there was none
+    seconds           how long training took, both rounds together
     bags_per_s        bags learnt from in a second
     waiting_share     share of the time in which the device waited for data
 

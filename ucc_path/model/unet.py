@@ -68,11 +68,17 @@ class CellValues(nn.Module):
     def forward(self, pictures: Tensor) -> Tensor:
         """(n, channels, side, side) -> (n, cells, cells, 1 + features)."""
         share = self.shares(pictures)
-        cell_px, patch_px, cells = self.shares.cell_px, self.patch_px, share.shape[1]
-        first = self.shares.margin_px - (patch_px - cell_px) // 2  # a patch lies around its cell
-        end = first + (cells - 1) * cell_px + patch_px
-        patches = pictures[:, :, first:end, first:end].unfold(2, patch_px, cell_px).unfold(3, patch_px, cell_px)
-        rows = patches.permute(0, 2, 3, 1, 4, 5).flatten(0, 2)  # -> (n * cells * cells, channels, patch_px, patch_px)
-        # A few at a time: a fine mask has thousands of patches in a picture.
-        features = torch.cat([self.extractor(some) for some in torch.split(rows, _PATCHES_AT_ONCE)])
-        return torch.cat([share, features.float().view(*share.shape[:3], -1)], dim=-1)
+        cell_px, patch_px = self.shares.cell_px, self.patch_px
+        cells, beyond = self.shares.core_px // cell_px, patch_px - cell_px
+        first = self.shares.margin_px - beyond // 2  # a patch lies around its cell
+        end = first + self.shares.core_px + beyond
+        features = []
+        rows_at_once = max(1, _PATCHES_AT_ONCE // (len(pictures) * cells))
+        # A few at a time: a fine mask has thousands of patches in a picture, which together are many times its size.
+        for row in range(0, cells, rows_at_once):
+            top, bottom = (first + cell_px * place for place in (row, min(row + rows_at_once, cells)))
+            strip = pictures[:, :, top : bottom + beyond, first:end]
+            patches = strip.unfold(2, patch_px, cell_px).unfold(3, patch_px, cell_px).permute(0, 2, 3, 1, 4, 5)
+            found = self.extractor(patches.flatten(0, 2))  # (n * rows * cells, channels, patch_px, patch_px) in
+            features.append(found.float().view(len(pictures), -1, cells, found.shape[-1]))
+        return torch.cat([share, torch.cat(features, dim=1)], dim=-1)

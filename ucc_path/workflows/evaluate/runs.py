@@ -24,7 +24,7 @@ from ucc_path.formats.tiles_csv import TileRow
 from ucc_path.model import UCC, Unet
 from ucc_path.model.card import ModelCard
 from ucc_path.model.devices import choose_device
-from ucc_path.model.recipes import CLUSTERED, assemble
+from ucc_path.model.recipes import assemble
 from ucc_path.model.unet import CellShares
 from ucc_path.settings import SegmentationSettings
 from ucc_path.workflows.assignment import CENTROIDS, assignment_of, decision_of
@@ -127,7 +127,8 @@ def contestant(run: Run, wishes: SegmentationSettings, device: str, *, tile_px: 
     engine, own_remark = _engine(network.get_submodule("extractor"), wishes.inference, where, shape, threads)
     patches_by = CENTROIDS if assign == BY_PIXELS else assign
     decision = decision_of(model, head, patches_by, neighbours=wishes.neighbours, cells_a_patch=1)
-    has_clusters = run.card.model in CLUSTERED and assign == CENTROIDS
+    # A second round that was taught by counts alone calls its classes as the clusters are called.
+    has_clusters = assign == CENTROIDS or (assign == BY_PIXELS and run.card.supervision == "ucc")
     patches = PatchJudge(model, engine, decision, head, wishes.batch_size)
     judge: Judge = patches if pixels is None else RefinedJudge(pixels, patches)
     return Contestant(run.name, judge, head, has_clusters, run, remark or own_remark)

@@ -36,7 +36,7 @@ from ucc_path.workflows.train.outcome import advice_for, find_clusters, judge, l
 from ucc_path.workflows.train.record import first_record, identity_of, last_record, second_record
 from ucc_path.workflows.train.refining import refine, refines
 from ucc_path.workflows.train.request import TrainRequest, checked
-from ucc_path.workflows.train.run_folder import LOSS_PICTURE, RESUME, Run, clear, opened
+from ucc_path.workflows.train.run_folder import LOSS_PICTURE, RESUME, SECOND_ROUND, Run, clear, opened
 
 __all__ = ["TrainReport", "TrainRequest", "train"]
 
@@ -188,13 +188,15 @@ def _finish(
         if assignment:
             shares = ", ".join(f"by {name} {share:.3f}" for name, share in assignment.shares.items())
             yield Detail(f"patches of pure tiles that get their class {shares}")
+        if pace.resumed_at_step != learner.step:
+            clear(folder, (SECOND_ROUND,))  # which went on from other weights
         if refines(request):
             refined = yield from refine(job, lesson, found, should_stop)
     if refined is not None:
         record |= second_record(refined, pace)
         if refined.is_interrupted:
             run_json.write(folder, record)
-            return TrainReport(folder, learner.step, replace(pace, stopped=INTERRUPTED))
+            return TrainReport(folder, refined.steps, replace(pace, stopped=INTERRUPTED))
         tensors |= {PIXELS + name: value for name, value in refined.weights.items()}
         if request.supervision == "kind":  # the second round does not build on the first then
             verdict = judge(refined.rows, refined.best_step, refined.guess, advice_for(request))

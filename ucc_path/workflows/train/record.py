@@ -59,6 +59,7 @@ def last_record(learner: Learner, pace: Pace) -> dict[str, Any]:
         "seconds": round(pace.seconds, 1),
         "bags_per_s": round(pace.bags_per_s, 2),
         "waiting_share": round(pace.waiting_share, 4),
+        "second_round": None,
     }
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ucc_path.bags import TileSet, WholeSampler, tiles_a_step
-from ucc_path.clusters import Clusters, kmeans, named, nearest, parted_by_counts
+from ucc_path.clusters import UNKNOWN, Clusters, kmeans, named, nearest, parted_by_counts
 from ucc_path.errors import DatasetError
 from ucc_path.formats import metrics_csv, png, resume_state
 from ucc_path.formats.metrics_csv import MetricsRow
@@ -37,7 +37,6 @@ from ucc_path.workflows.train.request import TrainRequest
 from ucc_path.workflows.train.run_folder import LOSS_PICTURE, RESUME, SECOND_ROUND, Run, clear
 
 MIXED = len(CLASSES)
-_NO_CLASS = -1
 _CLEAR_SHARE = 0.7  # of a tile of one class that one group must have
 _PATCHES_FOR_CLUSTERS, _STARTS = 30_000, 4
 _RISING_STEPS, _FALLING_SHARE = 50, 0.5
@@ -153,9 +152,11 @@ def _classes_of_tiles(job: Job, lesson: Lesson, clusters: Clusters) -> dict[str,
 
 def _likely_classes(shares: NDArray[np.float64], is_mixed: NDArray[np.bool_]) -> NDArray[np.int64]:
     """The class of each tile by its share of the second; where it is not clear none, unless no tile is left for one."""
-    classes = np.where(shares >= _CLEAR_SHARE, 1, np.where(shares <= 1 - _CLEAR_SHARE, 0, _NO_CLASS))
-    has_both = all(bool((classes[~is_mixed] == place).any()) for place in range(len(CLASSES)))
-    return np.asarray(classes if has_both else shares > 0.5, np.int64)
+    for least in (_CLEAR_SHARE, 0.5):
+        classes = np.where(shares >= least, 1, np.where(shares <= 1 - least, 0, UNKNOWN))  # of nan it is neither
+        if all(bool((classes[~is_mixed] == place).any()) for place in range(len(CLASSES))):
+            break
+    return np.asarray(classes, np.int64)
 
 
 def _is_mixed(job: Job, split: str) -> NDArray[np.bool_]:
@@ -167,7 +168,10 @@ def _is_mixed(job: Job, split: str) -> NDArray[np.bool_]:
 def _shares_of_second(
     job: Job, lesson: Lesson, clusters: Clusters, mixed: dict[str, NDArray[np.bool_]]
 ) -> dict[str, NDArray[np.float64]]:
-    """How much of each tile is of the second class; the counts of the train tiles part the small clusters."""
+    """How much of each tile is of the second class, by small clusters that the counts of the train tiles part.
+
+    It is nan of a tile without a patch of tissue, of which nobody knows.
+    """
     request = job.request
     found = {split: features_of_tiles(job, lesson, split) for split in mixed}
     train, alike = found["train"], {split: patches.alike() for split, patches in found.items()}
@@ -187,4 +191,5 @@ def _shares_of_second(
         agree = np.mean(nearest(train.features, clusters.centroids) == assigned)
         order = order if agree >= 0.5 else order[::-1]
     is_second = is_second if order[1] == 1 else ~is_second
-    return {split: shares[split] @ is_second for split in shares}
+    has_patches = {split: shares[split].any(axis=1) for split in shares}
+    return {split: np.where(has_patches[split], shares[split] @ is_second, np.nan) for split in shares}

@@ -1,0 +1,80 @@
+"""Small clusters become two groups by nothing but how many classes tiles hold."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from ucc_path.clusters import parted_by_counts
+from ucc_path.clusters.parting import MOST_CLUSTERS
+
+OF_CLASS = np.array([0, 1, 1, 0, 1, 0, 0])  # each class has several looks
+
+
+def make_shares(of_class: NDArray[np.int64] = OF_CLASS) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Tiles of the one class, of the other and of both, each with a few of the looks of its classes."""
+    rng = np.random.default_rng(0)
+    rows, is_mixed = [], []
+    for number in range(60):
+        held = [(0,), (1,), (0, 1)][number % 3]
+        row = np.zeros(len(of_class))
+        for kind in held:
+            looks = rng.permutation(np.flatnonzero(of_class == kind))[:2]
+            row[looks] = rng.uniform(0.2, 0.8, len(looks))
+            row[looks] /= row[looks].sum() * len(held)
+        rows.append(row)
+        is_mixed.append(len(held) == 2)
+    return np.array(rows), np.array(is_mixed)
+
+
+def same_parting(found: NDArray[np.bool_], of_class: NDArray[np.int64]) -> bool:
+    return bool((found == (of_class == 1)).all() or (found == (of_class == 0)).all())
+
+
+def test_looks_of_one_class_come_together_whatever_their_numbers() -> None:
+    shares, is_mixed = make_shares()
+    rng = np.random.default_rng(1)
+    for order in (np.arange(len(OF_CLASS)), *(rng.permutation(len(OF_CLASS)) for _ in range(5))):
+        assert same_parting(parted_by_counts(shares[:, order], is_mixed), OF_CLASS[order])
+
+
+def test_tiles_in_any_order_say_the_same() -> None:
+    shares, is_mixed = make_shares()
+    order = np.random.default_rng(1).permutation(len(shares))
+    assert np.array_equal(parted_by_counts(shares[order], is_mixed[order]), parted_by_counts(shares, is_mixed))
+
+
+def test_a_few_wrong_labels_and_a_little_of_the_other_class_do_no_harm() -> None:
+    shares, is_mixed = make_shares()
+    is_mixed[:4] = ~is_mixed[:4]
+    stray = np.random.default_rng(1).dirichlet(np.ones(shares.shape[1]), len(shares))
+    assert same_parting(parted_by_counts(0.9 * shares + 0.1 * stray, is_mixed), OF_CLASS)
+
+
+def test_counts_decide_and_not_which_clusters_are_large() -> None:
+    """The same patches, told to be mixed otherwise, are parted otherwise."""
+    shares = np.array([[0.5, 0.5, 0.0], [0.0, 0.5, 0.5], [0.5, 0.0, 0.5]])
+    for mixed, lone in ((0, 0), (0, 1), (1, 1), (1, 2), (2, 0), (2, 2)):
+        is_mixed = np.zeros(3, np.bool_)
+        is_mixed[[mixed, next(tile for tile in range(3) if tile != mixed and shares[tile, lone])]] = True
+        found = parted_by_counts(shares, is_mixed)
+        assert same_parting(found, (np.arange(3) == lone).astype(np.int64))
+
+
+def test_the_last_cluster_is_in_the_first_group() -> None:
+    shares, is_mixed = make_shares()
+    assert not parted_by_counts(shares, is_mixed)[-1]
+    assert not parted_by_counts(shares[:, ::-1], is_mixed)[-1]
+
+
+@pytest.mark.parametrize("clusters", [2, MOST_CLUSTERS])
+def test_few_and_many_clusters_can_be_parted(clusters: int) -> None:
+    of_class = np.arange(clusters) % 2
+    assert same_parting(parted_by_counts(*make_shares(of_class)), of_class)
+
+
+@pytest.mark.parametrize("clusters", [1, MOST_CLUSTERS + 1])
+def test_too_few_or_too_many_clusters_are_refused(clusters: int) -> None:
+    with pytest.raises(ValueError, match=f"^{clusters} clusters cannot be parted; give 2 to {MOST_CLUSTERS}$"):
+        parted_by_counts(np.full((4, clusters), 1 / clusters), np.array([True, False, True, False]))
