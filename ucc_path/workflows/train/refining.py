@@ -45,11 +45,12 @@ _RISING_STEPS, _FALLING_SHARE = 50, 0.5
 class Refined:
     """What came of a second round."""
 
-    weights: dict[str, Tensor]
+    weights: dict[str, Tensor]  # the best so far; none before the first evaluation
+    parameters: int
     pace: Pace
     steps: int
     best_step: int
-    rows: tuple[MetricsRow, ...]
+    rows: tuple[MetricsRow, ...]  # none where it was interrupted
     guess: float
 
     @property
@@ -97,12 +98,14 @@ def refine(
     lesson = replace(first, learner=learner, train=sampler, val=val, guess=guess)
     yield Step(f"Second round: {learner.parameters:,} parameters learn where in the tiles the classes are")
     pace = yield from learn(second, lesson, should_stop)
-    rows = tuple(metrics_csv.read(folder))
+    rows: tuple[MetricsRow, ...] = ()
     if pace.stopped != INTERRUPTED:
+        rows = tuple(metrics_csv.read(folder))
         title = f"{job.run.folder.name}: second round, learnt from labels of tiles"
         png.write(folder / LOSS_PICTURE, loss_picture(rows, learner.best_step, guess, title))
         clear(folder, (RESUME,))
-    return Refined(dict(learner.best_weights), pace, learner.step, learner.best_step, rows, guess)
+    weights = dict(learner.best_weights)
+    return Refined(weights, learner.parameters, pace, learner.step, learner.best_step, rows, guess)
 
 
 def _settings(training: TrainingSettings, side_px: int) -> TrainingSettings:
