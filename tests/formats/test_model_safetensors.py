@@ -99,7 +99,7 @@ BAD_FIELDS: list[tuple[str, Any, str]] = [
         for field in dataclasses.fields(ModelCard)
         if field.name != "assign"
     ),
-    ("assign", "chance", "its assign is none of centroids, head"),
+    ("assign", "chance", "its assign is none of centroids, head, pixels"),
     ("more", 1, "its record has an unknown key 'more'"),
     ("\x1b[2J", 1, r"its record has an unknown key '\\x1b\[2J'"),
     ("version", 2, "it is of version 2, this program reads 1"),
@@ -270,5 +270,6 @@ def test_a_model_with_damaged_bytes_is_refused_or_read_as_the_package_reads_it(t
 def test_a_model_from_before_heads_told_classes_is_read_as_one_of_clusters(tmp_path: Path) -> None:
     card, _ = model_safetensors.read(make_foreign(tmp_path, assign=None))
     assert card.assign == "centroids"
-    card, _ = model_safetensors.read(make_foreign(tmp_path, assign="head"))
-    assert card.assign == "head"
+    for assign in ("head", "pixels"):
+        card, _ = model_safetensors.read(make_foreign(tmp_path, assign=assign))
+        assert card.assign == assign

@@ -14,7 +14,7 @@ from torch import Tensor
 from ucc_path.errors import ModelError, SettingsError
 from ucc_path.model import UCC, Autoencoder, PatchClassifier, Unet
 from ucc_path.model.card import ModelCard
-from ucc_path.model.recipes import CENTROIDS, CLUSTERED, NETWORK, assemble, build, check_shape
+from ucc_path.model.recipes import CENTROIDS, CLUSTERED, NETWORK, PIXELS, assemble, build, check_shape
 from ucc_path.settings import MODELS, PRESETS, ModelSettings
 
 CPU = torch.device("cpu")
@@ -56,6 +56,12 @@ def make_tensors(card: ModelCard) -> dict[str, Tensor]:
     if card.model in CLUSTERED:
         tensors[CENTROIDS] = torch.rand(card.settings.classes, card.settings.features)
     return tensors
+
+
+def make_refined(card: ModelCard) -> dict[str, Tensor]:
+    """The same after a second round."""
+    tensors = make_tensors(card)
+    return tensors | {PIXELS + name: value + 0.01 for name, value in Unet(card.settings).state_dict().items()}
 
 
 def images_for(model: str) -> Tensor:
@@ -143,6 +149,37 @@ def test_centroids_of_a_model_that_has_no_use_for_them_are_refused() -> None:
     card = make_card("supervised")
     with pytest.raises(ModelError, match=CENTROIDS):
         assemble(card, make_tensors(card) | {CENTROIDS: torch.zeros(2, 4)}, CPU)
+
+
+@pytest.mark.parametrize("assign", ["pixels", "centroids"])
+def test_the_network_of_pixels_is_put_together_too(assign: str) -> None:
+    card = make_card(assign=assign)
+    tensors = make_refined(card)
+    trained = Unet(card.settings).eval()
+    trained.load_state_dict({name.removeprefix(PIXELS): t for name, t in tensors.items() if name.startswith(PIXELS)})
+    found = assemble(card, tensors, CPU)
+    assert found.pixels is not None and not found.pixels.training
+    torch.testing.assert_close(found.pixels(images_for("unet")), trained(images_for("unet")))
+    assert assemble(make_card(), make_tensors(card), CPU).pixels is None
+
+
+def test_a_card_that_promises_a_network_of_pixels_is_refused_without_all_of_it() -> None:
+    card = make_card(assign="pixels")
+    with pytest.raises(ModelError, match=rf"^the model's weights do not fit its description \({PIXELS}\S+\); train"):
+        assemble(card, make_tensors(card), CPU)
+    for assign in ("pixels", "centroids"):
+        tensors = make_refined(card)
+        del tensors[PIXELS + "logit.weight"]
+        with pytest.raises(ModelError, match=rf"\({PIXELS}logit.weight\); train it again"):
+            assemble(make_card(assign=assign), tensors, CPU)
+
+
+@pytest.mark.parametrize("model", ["unet", "supervised", "autoencoder", "ucc of three classes"])
+def test_a_network_of_pixels_of_a_model_that_has_no_use_for_it_is_refused(model: str) -> None:
+    three = {"settings": dataclasses.replace(SMALL, classes=3), "classes": ("a", "b", "c")}
+    card = make_card(assign="pixels", **three) if model.startswith("ucc") else make_card(model)
+    with pytest.raises(ModelError, match=rf"^the model's weights do not fit its description \({PIXELS}"):
+        assemble(card, make_refined(card), CPU)
 
 
 @pytest.mark.parametrize(

@@ -15,13 +15,14 @@ from ucc_path.clusters.fitting import (
     refit,
     spectral,
 )
-from ucc_path.clusters.parting import parted_by_counts
+from ucc_path.clusters.parting import Parting, parted_by_counts
 
 __all__ = [
     "UNKNOWN",
     "Clusters",
     "CountingHead",
     "Merged",
+    "Parting",
     "fit",
     "kmeans",
     "margins",

@@ -6,6 +6,8 @@ small clusters the one is taken that says so best of the labelled tiles. Nothing
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,14 +20,21 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 
-def parted_by_counts(shares: Floats, is_mixed: Bools, slides: NDArray[np.int64]) -> Bools:
-    """Which small clusters make up the second group, from the share that each has of each tile, (tiles, clusters).
+class Parting(NamedTuple):
+    """Which small clusters make up the second group, and how well the two say the counts."""
+
+    is_second: Bools  # (clusters,)
+    right: float
+
+
+def parted_by_counts(shares: Floats, is_mixed: Bools, slides: NDArray[np.int64]) -> Parting:
+    """The best of all ways to part small clusters, from the share that each has of each tile, (tiles, clusters).
 
     Each of the `slides` has the same say, so that one with many tiles does not rule. Tiles of one class are expected
     to be of either: where all of them are called the same, a look that only mixtures have would pass for a class.
 
     >>> shares = np.array([[1.0, 0, 0], [0, 0.5, 0.5], [0.5, 0.2, 0.3]])
-    >>> parted_by_counts(shares, np.array([False, False, True]), np.zeros(3, np.int64))
+    >>> parted_by_counts(shares, np.array([False, False, True]), np.zeros(3, np.int64)).is_second
     array([ True, False, False])
     """
     clusters = shares.shape[1]
@@ -41,7 +50,7 @@ def parted_by_counts(shares: Floats, is_mixed: Bools, slides: NDArray[np.int64])
         place = int(np.argmax(right))
         if right[place] > best:
             best, found = float(right[place]), ways[place].astype(np.bool_)
-    return found
+    return Parting(found, best)
 
 
 def _how_right(second: Floats, is_mixed: Bools, parts: list[Bools]) -> Floats:

@@ -110,5 +110,6 @@ def assemble(card: ModelCard, tensors: Mapping[str, Tensor], device: torch.devic
 
 
 def _has_pixels(card: ModelCard, tensors: Mapping[str, Tensor]) -> bool:
-    """Whether there should be a network of pixels, by the card or by the weights: one without the other is refused."""
-    return card.model == "ucc" and (card.assign == ASSIGN_PIXELS or any(name.startswith(PIXELS) for name in tensors))
+    """Whether there should be a network of pixels, by the card or by the weights: a part of one is refused."""
+    is_claimed = card.assign == ASSIGN_PIXELS or any(name.startswith(PIXELS) for name in tensors)
+    return is_claimed and card.model == "ucc" and card.settings.classes == 2  # which is what a Unet tells apart

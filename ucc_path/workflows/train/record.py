@@ -73,6 +73,6 @@ def second_record(refined: Refined, first: Pace) -> dict[str, Any]:
             "stopped": None if refined.is_interrupted else refined.pace.stopped,
             "resumed_at_step": refined.pace.resumed_at_step,
             "seconds": round(refined.pace.seconds, 1),
-            "parameters": sum(weights.numel() for weights in refined.weights.values()),
+            "parameters": refined.parameters,
         },
     }

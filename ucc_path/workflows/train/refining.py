@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ucc_path.bags import TileSet, WholeSampler, tiles_a_step
-from ucc_path.clusters import UNKNOWN, Clusters, kmeans, named, nearest, parted_by_counts
+from ucc_path.clusters import UNKNOWN, Clusters, Parting, kmeans, named, nearest, parted_by_counts
 from ucc_path.errors import DatasetError
 from ucc_path.formats import metrics_csv, png, resume_state
 from ucc_path.formats.metrics_csv import MetricsRow
@@ -38,7 +38,7 @@ from ucc_path.workflows.train.run_folder import LOSS_PICTURE, RESUME, SECOND_ROU
 
 MIXED = len(CLASSES)
 _CLEAR_SHARE = 0.7  # of a tile of one class that one group must have
-_PATCHES_FOR_CLUSTERS, _STARTS = 30_000, 4
+_PATCHES_FOR_CLUSTERS, _CUTS = 10_000, 12
 _RISING_STEPS, _FALLING_SHARE = 50, 0.5
 
 
@@ -46,11 +46,12 @@ _RISING_STEPS, _FALLING_SHARE = 50, 0.5
 class Refined:
     """What came of a second round."""
 
-    weights: dict[str, Tensor]
+    weights: dict[str, Tensor]  # the best so far; none before the first evaluation
+    parameters: int
     pace: Pace
     steps: int
     best_step: int
-    rows: tuple[MetricsRow, ...]
+    rows: tuple[MetricsRow, ...]  # none where it was interrupted
     guess: float
 
     @property
@@ -104,7 +105,8 @@ def refine(
         title = f"{job.run.folder.name}: second round, learnt from labels of tiles"
         png.write(folder / LOSS_PICTURE, loss_picture(rows, learner.best_step, guess, title))
         clear(folder, (RESUME,))
-    return Refined(dict(learner.best_weights), pace, learner.step, learner.best_step, rows, guess)
+    weights = dict(learner.best_weights)
+    return Refined(weights, learner.parameters, pace, learner.step, learner.best_step, rows, guess)
 
 
 def _settings(training: TrainingSettings, side_px: int) -> TrainingSettings:
@@ -177,10 +179,17 @@ def _shares_of_second(
     train, alike = found["train"], {split: patches.alike() for split, patches in found.items()}
     every = max(1, len(train.features) // _PATCHES_FOR_CLUSTERS)
     count = min(request.training.small_clusters, len(train.features))
-    centres = kmeans(alike["train"][::every], count, request.training.seed, _STARTS)
+    best: Parting | None = None
+    # k-means cuts a tissue with many looks at other places each time; the counts tell which cut is a good one.
+    for start in range(_CUTS):
+        cut = kmeans(alike["train"][start % every :: every], count, _CUTS * request.training.seed + start, 1)
+        parting = parted_by_counts(train.shares(nearest(alike["train"], cut), count), mixed["train"], train.slides)
+        if best is None or parting.right > best.right:
+            best, centres = parting, cut
+    assert best is not None
+    is_second = best.is_second
     small = {split: nearest(alike[split], centres) for split in found}
     shares = {split: found[split].shares(small[split], count) for split in found}
-    is_second = parted_by_counts(shares["train"], mixed["train"], train.slides)
     assigned = is_second[small["train"]].astype(np.int64)
     # Kinds, where they are known, only name the two groups; otherwise they are called as the clusters they agree with.
     kinds = job.rows["train"].kinds()[train.tiles]
