@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 _UNUSED = {
-    "unet": ("supervision", "alpha", "bag_size"),
-    "supervised": ("supervision", "alpha"),
-    "autoencoder": ("supervision", "alpha"),
+    "unet": ("supervision", "alpha", "bag_size", "refine"),
+    "supervised": ("supervision", "alpha", "refine"),
+    "autoencoder": ("supervision", "alpha", "refine"),
 }
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _DEFAULT_PRESET = next(iter(PRESETS))
@@ -85,6 +85,7 @@ def _training(name: str, **extra: Any) -> Callable[[F], F]:
 @_training("evaluate_every")
 @_training("patience")
 @_training("stain_jitter")
+@_training("refine")
 @_training("seed")
 @click.option("--resume", is_flag=True, help="Go on with a run that was stopped; on a finished one do nothing.")
 @click.option("--tensorboard", is_flag=True, help="Also log to RUN/tensorboard; needs ucc-path[tensorboard].")
@@ -171,6 +172,8 @@ def _tell(report: TrainReport) -> None:
             figures, split = {"loss": kept.train_loss, "accuracy": kept.train_accuracy}, "train"
         text = ", ".join(f"{name} {value:.3f}" for name, value in figures.items() if value is not None)
         click.echo(f"Kept the weights of step {kept.step}: {split} {text}.")
+    if report.second is not None:
+        click.echo(f"Second round: {report.second.steps} steps in {report.second.pace.seconds:.0f} s.")
     click.echo(f"Classes: {', '.join(report.classes)}.")
     if all(name.startswith("cluster ") for name in report.classes):
         click.echo("No pure tile tells which class is which, so they are called by their numbers.")

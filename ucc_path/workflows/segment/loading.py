@@ -50,16 +50,12 @@ class Loaded:
     @property
     def depth(self) -> int:
         """How many values it gives for a cell."""
-        return self.first_feature if self.head is None and self.pictures else self._with_features
+        return self.first_feature + (self.model.card.settings.features if self.head or not self.pictures else 0)
 
     @property
     def first_feature(self) -> int:
         """Which of a cell's values is the first of its features; before them is its share of the second class."""
         return 1 if self.pictures else 0
-
-    @property
-    def _with_features(self) -> int:
-        return self.first_feature + self.model.card.settings.features
 
     def reader(
         self, slide: Slide, plan: CellPlan, *, is_strict: bool, known: dict[Cell, Surviving]

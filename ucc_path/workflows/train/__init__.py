@@ -34,7 +34,7 @@ from ucc_path.workflows.train.data import choose_rows, read_tiles, tile_set
 from ucc_path.workflows.train.learning import INTERRUPTED, Job, Lesson, Pace, learn, prepare
 from ucc_path.workflows.train.outcome import advice_for, find_clusters, judge, loss_picture
 from ucc_path.workflows.train.record import first_record, identity_of, last_record, second_record
-from ucc_path.workflows.train.refining import refine, refines
+from ucc_path.workflows.train.refining import Refined, refine, refines
 from ucc_path.workflows.train.request import TrainRequest, checked
 from ucc_path.workflows.train.run_folder import LOSS_PICTURE, RESUME, SECOND_ROUND, Run, clear, opened
 
@@ -50,6 +50,7 @@ class TrainReport:
     pace: Pace | None = None  # None where the run was finished before
     kept: MetricsRow | None = None  # the evaluation of the weights that were kept
     classes: tuple[str, ...] = ()
+    second: Refined | None = None  # the second round, if there was one
 
     @property
     def is_interrupted(self) -> bool:
@@ -223,7 +224,7 @@ def _finish(
     if verdict.advice:
         yield Notice(verdict.advice)
     kept = next((row for row in rows if row.step == learner.best_step), None)
-    return TrainReport(folder, learner.step, pace, kept, classes)
+    return TrainReport(folder, learner.step, pace, kept, classes, refined)
 
 
 def _assignment(job: Job, lesson: Lesson, found: Clusters) -> Assignment | None:

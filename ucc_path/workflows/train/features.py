@@ -13,6 +13,7 @@ from ucc_path.workflows.train.data import tile_set
 from ucc_path.workflows.train.learning import Job, Lesson
 
 _TILES_AT_ONCE = 16
+_LEAST_SPREAD = 1e-3  # of a feature; less is no feature
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -21,11 +22,20 @@ class PatchFeatures:
 
     features: NDArray[np.float32]  # (patches, features)
     tiles: NDArray[np.int64]  # (patches,) the tile of each
-    count: int  # of tiles
+    slides: NDArray[np.int64]  # (tiles,) the slide of each
+
+    def alike(self) -> NDArray[np.float32]:
+        """The features with mean 0 and spread 1 over each slide: what is said of a patch is beside its own slide."""
+        features: NDArray[np.float32] = self.features.copy()
+        slide_of = self.slides[self.tiles]
+        for slide in np.unique(slide_of):
+            own = features[slide_of == slide]
+            features[slide_of == slide] = (own - own.mean(axis=0)) / (own.std(axis=0) + _LEAST_SPREAD)
+        return features
 
     def shares(self, groups: NDArray[np.int64], count: int) -> NDArray[np.float64]:
         """The share of each tile's patches that is in each group, (tiles, count), by the group of each patch."""
-        numbers = np.zeros((self.count, count))
+        numbers = np.zeros((len(self.slides), count))
         np.add.at(numbers, (self.tiles, groups), 1.0)
         return np.asarray(numbers / np.maximum(numbers.sum(axis=1, keepdims=True), 1))
 
@@ -43,7 +53,8 @@ def features_of_tiles(job: Job, lesson: Lesson, split: str) -> PatchFeatures:
         if len(patches):
             stain = None if tiles.standard is None else tiles.standard[own]
             features.append(features_of(patches, extractor, lesson.preparation, job.device, stain))
-    return PatchFeatures(np.concatenate(features), np.nonzero(is_tissue)[0], len(is_tissue))
+    slides = np.unique([row.slide for row in job.rows[split].rows], return_inverse=True)[1]
+    return PatchFeatures(np.concatenate(features), np.nonzero(is_tissue)[0], np.asarray(slides, np.int64))
 
 
 def patches_of_tiles(

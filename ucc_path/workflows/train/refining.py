@@ -3,7 +3,7 @@
 A patch by itself shows a few cells; a Unet sees what lies around them, and draws finer masks. It needs to be told the
 class of whole tiles. Where kinds are taught they say it. Where only counts are, the features of the first round do:
 patches are put into small clusters, the clusters into two groups by the counts of the tiles, and a tile of one class
-is of the group that has most of it.
+is of the group that has most of it; one that is of neither teaches nothing.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ from ucc_path.workflows.train.request import TrainRequest
 from ucc_path.workflows.train.run_folder import LOSS_PICTURE, RESUME, SECOND_ROUND, Run, clear
 
 MIXED = len(CLASSES)
-_PATCHES_FOR_CLUSTERS = 30_000
+_CLEAR_SHARE = 0.7  # of a tile of one class that one group must have
+_PATCHES_FOR_CLUSTERS, _STARTS = 30_000, 4
 _RISING_STEPS, _FALLING_SHARE = 50, 0.5
 
 
@@ -98,7 +99,7 @@ def refine(
     lesson = replace(first, learner=learner, train=sampler, val=val, guess=guess)
     yield Step(f"Second round: {learner.parameters:,} parameters learn where in the tiles the classes are")
     pace = yield from learn(second, lesson, should_stop)
-    rows: tuple[MetricsRow, ...] = ()
+    rows: tuple[MetricsRow, ...] = ()  # none may be there yet, where it was stopped
     if pace.stopped != INTERRUPTED:
         rows = tuple(metrics_csv.read(folder))
         title = f"{job.run.folder.name}: second round, learnt from labels of tiles"
@@ -148,8 +149,16 @@ def _classes_of_tiles(job: Job, lesson: Lesson, clusters: Clusters) -> dict[str,
     if job.request.supervision == "kind":
         return {split: np.where(mixed[split], MIXED, job.rows[split].kinds()) for split in mixed}
     shares = _shares_of_second(job, lesson, clusters, mixed)
-    classes = {split: np.where(np.isnan(shares[split]), UNKNOWN, shares[split] > 0.5) for split in mixed}
-    return {split: np.where(mixed[split], MIXED, classes[split]) for split in mixed}
+    return {split: np.where(mixed[split], MIXED, _likely_classes(shares[split], mixed[split])) for split in mixed}
+
+
+def _likely_classes(shares: NDArray[np.float64], is_mixed: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """The class of each tile by its share of the second; where it is not clear none, unless no tile is left for one."""
+    for least in (_CLEAR_SHARE, 0.5):
+        classes = np.where(shares >= least, 1, np.where(shares <= 1 - least, 0, UNKNOWN))  # of nan it is neither
+        if all(bool((classes[~is_mixed] == place).any()) for place in range(len(CLASSES))):
+            break
+    return np.asarray(classes, np.int64)
 
 
 def _is_mixed(job: Job, split: str) -> NDArray[np.bool_]:
@@ -167,13 +176,13 @@ def _shares_of_second(
     """
     request = job.request
     found = {split: features_of_tiles(job, lesson, split) for split in mixed}
-    train = found["train"]
+    train, alike = found["train"], {split: patches.alike() for split, patches in found.items()}
     every = max(1, len(train.features) // _PATCHES_FOR_CLUSTERS)
     count = min(request.training.small_clusters, len(train.features))
-    centres = kmeans(train.features[::every], count, request.training.seed, 4)
-    small = {split: nearest(patches.features, centres) for split, patches in found.items()}
+    centres = kmeans(alike["train"][::every], count, request.training.seed, _STARTS)
+    small = {split: nearest(alike[split], centres) for split in found}
     shares = {split: found[split].shares(small[split], count) for split in found}
-    is_second = parted_by_counts(shares["train"], mixed["train"])
+    is_second = parted_by_counts(shares["train"], mixed["train"], train.slides)
     assigned = is_second[small["train"]].astype(np.int64)
     # Kinds, where they are known, only name the two groups; otherwise they are called as the clusters they agree with.
     kinds = job.rows["train"].kinds()[train.tiles]
