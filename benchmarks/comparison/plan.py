@@ -62,7 +62,7 @@ class Plan:
 
 
 def jobs_of(plan: Plan) -> list[Job]:
-    """In the order in which they are begun: all folds with the first seed come first, and make a table by themselves."""
+    """In the order in which they are begun: all folds with the first seed come first and make a table by themselves."""
     jobs = [_tiling(plan, fold) for fold in plan.folds]
     for seed in plan.seeds:
         for fold in plan.folds:
