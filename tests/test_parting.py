@@ -32,7 +32,8 @@ def parted(
     shares: NDArray[np.float64], is_mixed: NDArray[np.bool_], slides: NDArray[np.int64] | None = None
 ) -> NDArray[np.bool_]:
     """Of tiles of one slide, unless told otherwise."""
-    return parted_by_counts(shares, is_mixed, np.zeros(len(shares), np.int64) if slides is None else slides)
+    slides = np.zeros(len(shares), np.int64) if slides is None else slides
+    return parted_by_counts(shares, is_mixed, slides).is_second
 
 
 def same_parting(found: NDArray[np.bool_], of_class: NDArray[np.int64]) -> bool:
@@ -114,3 +115,11 @@ def test_few_and_many_clusters_can_be_parted(clusters: int) -> None:
 def test_too_few_or_too_many_clusters_are_refused(clusters: int) -> None:
     with pytest.raises(ValueError, match=f"^{clusters} clusters cannot be parted; give 2 to {MOST_CLUSTERS}$"):
         parted(np.full((4, clusters), 1 / clusters), np.array([True, False, True, False]))
+
+
+def test_how_well_the_counts_are_said_tells_a_good_cut_from_a_bad_one() -> None:
+    shares, is_mixed = make_shares()
+    one_slide = np.zeros(len(shares), np.int64)
+    good = parted_by_counts(shares, is_mixed, one_slide)
+    both_in_one = np.column_stack([shares[:, :2].sum(axis=1), shares[:, 2:]])  # the first two are of two classes
+    assert good.right > parted_by_counts(both_in_one, is_mixed, one_slide).right
