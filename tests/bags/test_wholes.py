@@ -55,7 +55,7 @@ def make_sampler(
 
 
 def test_the_tissue_of_a_tile_is_turned_with_it() -> None:
-    wholes = make_sampler().draw(0, 60)
+    wholes = make_sampler(graft=0.0).draw(0, 60)
     assert wholes.images.shape == (60, SIDE, SIDE, 3)
     assert wholes.tissue.shape == (60, SIDE // CELL, SIDE // CELL) and wholes.tissue.dtype == np.bool_
     assert np.array_equal(wholes.tissue, is_tissue(wholes.images[:, ::CELL, ::CELL]))
@@ -89,13 +89,28 @@ def test_there_are_as_many_tiles_of_each_label_and_each_has_its_own() -> None:
     assert np.array_equal(wholes.labels, tiles.labels[wholes.images[:, 0, 0, 0]])
 
 
-@pytest.mark.parametrize("part", [slice(0, 4), slice(4, 9), slice(1, None, 2)])
-def test_a_part_is_those_rows_of_the_whole(part: slice) -> None:
-    sampler = make_sampler(stain_jitter=0.1)
-    whole, some = sampler.draw(3, 9), sampler.draw(3, 9, part)
-    assert whole.stain is not None and some.stain is not None
-    for name in ("images", "labels", "tissue", "stain"):
-        assert np.array_equal(getattr(some, name), getattr(whole, name)[part]), name
+def test_some_pure_tiles_exchange_a_part_with_one_of_the_other_class() -> None:
+    wholes = make_sampler(graft=0.5).draw(0, 60)
+    has_graft = wholes.is_grafted.any(axis=(1, 2))
+    assert 0 < has_graft[wholes.labels < 2].mean() < 1 and not has_graft[wholes.labels == 2].any()
+    assert np.array_equal(wholes.partners != np.arange(60), has_graft)
+    assert np.array_equal(wholes.partners[wholes.partners], np.arange(60))
+    given = wholes.partners[has_graft]
+    assert (wholes.labels[given] == 1 - wholes.labels[has_graft]).all()
+    assert np.array_equal(wholes.is_grafted[given], wholes.is_grafted[has_graft])
+    sizes = wholes.is_grafted[has_graft].mean(axis=(1, 2))
+    assert sizes.min() > 0.2 and sizes.max() < 0.8 and len(np.unique(sizes)) > 3
+
+
+def test_the_tissue_of_a_part_comes_with_it() -> None:
+    wholes = make_sampler(graft=1.0).draw(0, 60)
+    own = is_tissue(wholes.images[:, ::CELL, ::CELL])
+    assert np.array_equal(wholes.tissue, np.where(wholes.is_grafted, own[wholes.partners], own))
+
+
+def test_no_parts_are_exchanged_where_tiles_are_judged_or_it_is_not_asked_for() -> None:
+    for sampler in (make_sampler(augmented=False), make_sampler(graft=0.0)):
+        assert not sampler.draw(0, 60).is_grafted.any()
 
 
 def test_the_same_step_has_the_same_tiles_and_another_step_seed_or_purpose_others() -> None:

@@ -39,7 +39,7 @@ def taught(
     means: Tensor, label: int, *, tissue: Tensor | None = None, pure: float = 0.8, mixed: float = 0.4
 ) -> tuple[Tensor, Tensor]:
     there = torch.ones(means.shape, dtype=torch.bool) if tissue is None else tissue
-    return taught_cells(means, there, torch.tensor([label]), pure, mixed)
+    return taught_cells(means, there, torch.tensor([label]), pure, mixed, mixed)
 
 
 def test_of_a_tile_of_the_first_class_all_tissue_is_taught_to_be_that() -> None:
@@ -82,7 +82,7 @@ def test_glass_is_never_taught_and_counts_as_nothing(label: int) -> None:
 def test_every_tile_is_taught_by_its_own_label() -> None:
     means = rising().repeat(3, 1, 1)
     labels = torch.tensor([MIXED, ZERO, ONE])
-    together = taught_cells(means, torch.ones(3, 5, 4, dtype=torch.bool), labels, 0.8, 0.4)
+    together = taught_cells(means, torch.ones(3, 5, 4, dtype=torch.bool), labels, 0.8, 0.4, 0.4)
     for place, label in enumerate(labels.tolist()):
         for found, alone in zip(together, taught(rising(), label), strict=True):
             assert torch.equal(found[place : place + 1], alone)
@@ -97,13 +97,15 @@ class FirstChannel(nn.Module):
 
 def batch(logits: Tensor, labels: list[int], tissue: Tensor | None = None) -> Batch:
     cells = torch.ones(len(labels), 2, 2, dtype=torch.bool) if tissue is None else tissue
-    return Batch(logits.unsqueeze(1), torch.tensor(labels), tissue=cells)
+    return Batch(logits.unsqueeze(1), torch.tensor(labels), tissue=cells, is_grafted=torch.zeros_like(cells))
 
 
 def test_the_loss_is_the_mean_over_tiles_of_the_mean_over_what_is_taught() -> None:
     logits = torch.tensor([[2.0, -1.0], [0.5, 3.0]]).repeat_interleave(CELL, 0).repeat_interleave(CELL, 1)
     tissue = torch.tensor([[[True, True], [True, True]], [[True, False], [False, False]]])
-    found = label_losses(0.5, 0.25)(FirstChannel(), batch(torch.stack([logits, logits]), [MIXED, ZERO], tissue), 0.5)
+    found = label_losses(0.5, 0.25, 0.25)(
+        FirstChannel(), batch(torch.stack([logits, logits]), [MIXED, ZERO], tissue), 0.5
+    )
     # Of the mixture one cell is taught to be each class, the lowest and the highest; of the other tile its one cell.
     first = torch.nn.functional.softplus(torch.tensor([-1.0, -3.0])).mean()
     second = torch.nn.functional.softplus(torch.tensor(2.0))
@@ -116,8 +118,8 @@ def test_a_tile_without_tissue_adds_nothing() -> None:
     tissue = torch.stack([torch.ones(2, 2, dtype=torch.bool), torch.zeros(2, 2, dtype=torch.bool)])
     for label in (ZERO, ONE, MIXED):
         logits.grad = None
-        found = label_losses(0.8, 0.4)(FirstChannel(), batch(logits, [ZERO, label], tissue), 0.5)
-        alone = label_losses(0.8, 0.4)(FirstChannel(), batch(logits[:1], [ZERO], tissue[:1]), 0.5)
+        found = label_losses(0.8, 0.4, 0.4)(FirstChannel(), batch(logits, [ZERO, label], tissue), 0.5)
+        alone = label_losses(0.8, 0.4, 0.4)(FirstChannel(), batch(logits[:1], [ZERO], tissue[:1]), 0.5)
         torch.testing.assert_close(found.total, alone.total / 2)
         found.total.backward()  # type: ignore[no-untyped-call]
         assert logits.grad is not None
@@ -127,7 +129,7 @@ def test_a_tile_without_tissue_adds_nothing() -> None:
 def test_which_cells_are_taught_is_no_part_of_what_is_learnt() -> None:
     """The gradient is that of the loss alone: where nothing is said of a cell, nothing pulls at it."""
     logits = torch.linspace(-1, 1, 64).view(1, 8, 8).requires_grad_()
-    label_losses(0.25, 0.25)(FirstChannel(), batch(logits, [ONE]), 0.5).total.backward()  # type: ignore[no-untyped-call]
+    label_losses(0.25, 0.25, 0.25)(FirstChannel(), batch(logits, [ONE]), 0.5).total.backward()  # type: ignore[no-untyped-call]
     assert logits.grad is not None
     pulled = logits.grad[0] != 0
     assert pulled[4:, 4:].any() and not pulled[:4].any() and not pulled[4:, :4].any()
@@ -149,10 +151,10 @@ def test_a_network_learns_from_labels_alone_which_half_of_a_mixture_is_which() -
     torch.manual_seed(0)
     network = Unet(ModelSettings(patch_px=16, width=4))
     adam = torch.optim.Adam(network.parameters(), lr=0.01)
-    losses, labels = label_losses(0.8, 0.4), torch.tensor([ZERO, ZERO, ONE, ONE, MIXED, MIXED])
+    losses, labels = label_losses(0.8, 0.4, 0.4), torch.tensor([ZERO, ZERO, ONE, ONE, MIXED, MIXED])
     tissue = torch.ones(6, 8, 8, dtype=torch.bool)
     for step in range(30):
-        found = losses(network, Batch(make_tiles(step)[0], labels, tissue=tissue), 0.5)
+        found = losses(network, Batch(make_tiles(step)[0], labels, tissue=tissue, is_grafted=~tissue), 0.5)
         adam.zero_grad()
         found.total.backward()  # type: ignore[no-untyped-call]
         adam.step()
@@ -161,3 +163,19 @@ def test_a_network_learns_from_labels_alone_which_half_of_a_mixture_is_which() -
         right = (network.eval()(images) > 0) == is_one
     assert right[4:].float().mean() > 0.9 and right[:4].float().mean() > 0.95
     assert found.accuracy > 0.95
+
+
+def test_of_a_mixture_each_class_has_its_own_share() -> None:
+    means, tissue = torch.arange(10.0).view(1, 5, 2), torch.ones(1, 5, 2, dtype=torch.bool)
+    is_taught, is_one = taught_cells(means, tissue, torch.tensor([MIXED]), 0.8, 0.2, 0.5)
+    assert is_taught.flatten().tolist() == [True] * 5 + [False] * 3 + [True] * 2
+    assert is_one.flatten().tolist() == [False] * 8 + [True] * 2
+
+
+def test_of_a_tile_with_a_part_of_the_other_class_every_cell_is_taught() -> None:
+    logits = torch.tensor([[2.0, -1.0], [0.5, 3.0]]).repeat_interleave(CELL, 0).repeat_interleave(CELL, 1)
+    plain = batch(logits.unsqueeze(0), [ONE])
+    part = torch.tensor([[[True, False], [False, False]]])
+    found = label_losses(0.25, 0.25, 0.25)(FirstChannel(), plain._replace(is_grafted=part), 0.5)
+    wanted = torch.nn.functional.softplus(torch.tensor([2.0, 1.0, -0.5, -3.0])).mean()  # the first cell is of class 0
+    torch.testing.assert_close(found.total, wanted)

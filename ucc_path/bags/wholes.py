@@ -18,6 +18,7 @@ from ucc_path.settings import ModelSettings, TrainingSettings
 
 _PIXELS_A_STEP = 12 * 256**2
 _MOST_A_STEP = 48  # tiles, however small they are
+_MOST_KNOTS = 6  # along the side of a tile, from which the shape of an exchanged part is made
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,6 +29,8 @@ class Wholes:
     labels: Indices  # (tiles,)
     tissue: NDArray[np.bool_]  # (tiles, cells, cells)
     stain: NDArray[np.float32] | None  # (tiles, 3, 4), as of Bags
+    partners: Indices  # (tiles,) the tile of the step that a part is taken from, or the tile itself
+    is_grafted: NDArray[np.bool_]  # (tiles, cells, cells): that part, which `images` do not hold yet; `tissue` does
 
 
 def tiles_a_step(side_px: int, labels: int) -> int:
@@ -40,7 +43,11 @@ def tiles_a_step(side_px: int, labels: int) -> int:
 
 
 class WholeSampler:
-    """Draws whole tiles, as many of each label."""
+    """Draws whole tiles, as many of each label; some of the two classes exchange a part.
+
+    Where a part of a tile comes from a tile of the other class, the class of every pixel is known, and what lies around
+    one no longer gives it away. Stains are made alike before that, so it is done by whoever prepares the images.
+    """
 
     def __init__(
         self,
@@ -66,6 +73,7 @@ class WholeSampler:
         self._labels = tiles.labels
         self._training, self._purpose = training, purpose
         self._is_moved = augmented and training.augment
+        self._graft = training.graft if augmented else 0.0
         self._jitter, self._standard = training.stain_jitter if augmented else 0.0, tiles.standard
         has_tissue = np.flatnonzero(self._tissue.any(axis=(1, 2)))
         self._groups = group_by_label(
@@ -73,14 +81,36 @@ class WholeSampler:
         )
         self.usable: Indices = np.sort(np.concatenate(self._groups))
 
-    def draw(self, number: int, count: int, part: slice = slice(None)) -> Wholes:
-        """The `part` of the `count` tiles of step `number`; it equals the same rows of the whole."""
+    def draw(self, number: int, count: int) -> Wholes:
+        """The `count` tiles of step `number`."""
         rng = stream(self._training.seed, "wholes", self._purpose, number)
         tiles, _ = choose_tiles(rng, self._groups, number, count)
         stain = choose_stains(rng, self._standard, tiles, self._jitter)
         turns = rng.integers(0, TURNS if self._is_moved else 1, count)
-        images = self._images[tiles[part], : self.side_px, : self.side_px]
-        tissue = self._tissue[tiles[part]]
-        turn_in_place(images, turns[part])
-        turn_in_place(tissue, turns[part])
-        return Wholes(images, self._labels[tiles[part]], tissue, None if stain is None else stain[part])
+        images, tissue = self._images[tiles, : self.side_px, : self.side_px], self._tissue[tiles]
+        turn_in_place(images, turns)
+        turn_in_place(tissue, turns)
+        labels = self._labels[tiles]
+        partners, is_grafted = self._grafts(rng, labels)
+        tissue = np.where(is_grafted, tissue[partners], tissue)
+        return Wholes(images, labels, tissue, stain, partners, is_grafted)
+
+    def _grafts(self, rng: np.random.Generator, labels: Indices) -> tuple[Indices, NDArray[np.bool_]]:
+        """Who exchanges which part with whom: pairs of the first two labels, as far as there are."""
+        partners = np.arange(len(labels))
+        is_grafted = np.zeros((len(labels), self._cells, self._cells), np.bool_)
+        for one, other in zip(np.flatnonzero(labels == 0), np.flatnonzero(labels == 1), strict=False):
+            if rng.random() < self._graft:
+                partners[one], partners[other] = other, one
+                is_grafted[[one, other]] = _part(rng, self._cells)
+        return partners, is_grafted
+
+
+def _part(rng: np.random.Generator, cells: int) -> NDArray[np.bool_]:
+    """A quarter to three quarters of a square of cells, in a few pieces with round edges: hills above some height."""
+    knots = rng.integers(2, _MOST_KNOTS + 1, 2)
+    down, right = (
+        np.maximum(0, 1 - np.abs(np.linspace(0, count - 1, cells)[:, None] - np.arange(count))) for count in knots
+    )
+    heights = down @ rng.normal(size=knots) @ right.T
+    return np.asarray(heights > np.quantile(heights, rng.uniform(0.25, 0.75)))

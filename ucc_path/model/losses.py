@@ -24,6 +24,8 @@ class Batch(NamedTuple):
     shares: Tensor | None = None
     # Where tiles have a label and no mask, (tiles, cells, cells): which of their cells are tissue.
     tissue: Tensor | None = None
+    # And which of them come from a tile of the other class.
+    is_grafted: Tensor | None = None
 
 
 class Losses(NamedTuple):
@@ -69,20 +71,25 @@ def mask_losses(network: nn.Module, batch: Batch, alpha: float) -> Losses:
     return Losses(entropy, entropy.detach(), _undefined(entropy), accuracy)
 
 
-def label_losses(sure_pure: float, sure_mixed: float) -> Callable[[nn.Module, Batch, float], Losses]:
+def label_losses(sure_pure: float, sure_mixed: float, sure_rest: float) -> Callable[[nn.Module, Batch, float], Losses]:
     """A network of pixels taught by labels of whole tiles: 0 and 1 are its classes, 2 is a mixture of both.
 
     A label says how much of a tile is of a class, at least. So the network is taught that the likeliest of its tissue,
-    by its own opinion, is: all of a tile of class 0, `sure_pure` of one of class 1, and `sure_mixed` of a mixture is of
-    class 1 and as much of class 0. Of the rest nothing is said.
+    by its own opinion, is: all of a tile of class 0, `sure_pure` of one of class 1, and of a mixture `sure_mixed` is of
+    class 1 and `sure_rest` of class 0. Of what is left nothing is said. Where tiles of the two classes have exchanged a
+    part, the class of every cell is known.
     """
 
     def losses(network: nn.Module, batch: Batch, alpha: float) -> Losses:
-        assert batch.tissue is not None
+        assert batch.tissue is not None and batch.is_grafted is not None
         logits = network(batch.images).float()
         cell = logits.shape[-1] // batch.tissue.shape[-1]
         means = functional.avg_pool2d(logits.detach().unsqueeze(1), cell).squeeze(1)
-        is_taught, is_one = taught_cells(means, batch.tissue, batch.targets, sure_pure, sure_mixed)
+        is_taught, is_one = taught_cells(means, batch.tissue, batch.targets, sure_pure, sure_mixed, sure_rest)
+        # Of a tile with a part of the other class all is known.
+        has_graft = batch.is_grafted.any(2).any(1)[:, None, None]
+        is_taught = torch.where(has_graft, batch.tissue, is_taught)
+        is_one = torch.where(has_graft, (batch.targets == 1)[:, None, None] ^ batch.is_grafted, is_one)
         weights, truth = (_as_pixels(cells.float(), cell) for cells in (is_taught, is_one))
         weights = weights / weights.sum((1, 2), keepdim=True).clamp(min=1)  # tiles count alike
         each = functional.binary_cross_entropy_with_logits(logits, truth, reduction="none")
@@ -94,7 +101,7 @@ def label_losses(sure_pure: float, sure_mixed: float) -> Callable[[nn.Module, Ba
 
 
 def taught_cells(
-    means: Tensor, tissue: Tensor, labels: Tensor, sure_pure: float, sure_mixed: float
+    means: Tensor, tissue: Tensor, labels: Tensor, sure_pure: float, sure_mixed: float, sure_rest: float
 ) -> tuple[Tensor, Tensor]:
     """Which cells (tiles, cells, cells) a network is taught about, and which of those are of class 1."""
     flat = tissue.flatten(1)
@@ -102,7 +109,7 @@ def taught_cells(
     ranks = means.flatten(1).masked_fill(~flat, torch.inf).argsort(dim=1, stable=True).argsort(1)  # of tissue, from 0
     low, high = (
         torch.floor(means.new_tensor(shares)[labels].unsqueeze(1) * count)
-        for shares in ((1.0, 0.0, sure_mixed), (0.0, sure_pure, sure_mixed))
+        for shares in ((1.0, 0.0, sure_rest), (0.0, sure_pure, sure_mixed))
     )
     is_zero, is_one = flat & (ranks < low), flat & (ranks >= count - high)
     return (is_zero | is_one).view_as(tissue), is_one.view_as(tissue)

@@ -144,10 +144,16 @@ class TrainingSettings:
         high=1,
     )
     sure_mixed: float = setting(
-        0.4,
-        "share of the tissue of a mixture that the second round calls one class, and the other",
+        0.4, "share of the tissue of a mixture, the likeliest, that the second round calls metastases", low=0, high=1
+    )
+    sure_rest: float = setting(
+        0.5, "share of the tissue of a mixture, the least likely, that the second round calls normal", low=0, high=1
+    )
+    graft: float = setting(
+        0.5,
+        "share of pure tiles that exchange a part with one of the other class in the second round",
         low=0,
-        high=0.5,
+        high=1,
     )
     small_clusters: int = setting(
         14,

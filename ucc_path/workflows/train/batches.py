@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -61,6 +61,13 @@ def tumour_share(sampler: Sampler) -> float:
     return 0.0 if truth is None else float(truth.mean())
 
 
+def grafted(images: Tensor, partners: Tensor, is_grafted: Tensor) -> Tensor:
+    """Images (tiles, channels, side, side) with the parts that each takes from its partner, given by cells."""
+    cell = images.shape[-1] // is_grafted.shape[-1]
+    is_other = is_grafted.repeat_interleave(cell, 1).repeat_interleave(cell, 2).unsqueeze(1)
+    return torch.where(is_other, images[partners], images)
+
+
 @dataclass(frozen=True, slots=True)
 class Tensors:
     """A batch as it leaves the thread that draws: in memory from which it reaches a GPU without being waited for."""
@@ -69,6 +76,8 @@ class Tensors:
     targets: Tensor
     stain: Tensor | None
     tissue: Tensor | None = None
+    partners: Tensor | None = None
+    is_grafted: Tensor | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +92,8 @@ class Batches:
     def drawing(self, sampler: Sampler) -> Callable[[int], Tensors]:
         """What a thread calls for the batch of a step."""
         count = self.request.training.bags_per_step
+        if isinstance(sampler, WholeSampler):  # for one process, since tiles of a step exchange parts
+            return lambda number: self._tensors(sampler.draw(number, count))
         part = self.ranks.part(count)
         return lambda number: self._tensors(sampler.draw(number, count, part))
 
@@ -90,8 +101,14 @@ class Batches:
         """The batch on the device, as the network takes it."""
         pixels, targets = (self._moved(value) for value in (tensors.pixels, tensors.targets))
         stain = None if tensors.stain is None else self._moved(tensors.stain)
-        tissue = None if tensors.tissue is None else self._moved(tensors.tissue)
-        return Batch(self.preparation(pixels, stain), targets, self.preparation.variance, tissue=tissue)
+        images = self.preparation(pixels, stain)
+        if tensors.tissue is None or tensors.partners is None or tensors.is_grafted is None:
+            return Batch(images, targets, self.preparation.variance)
+        tissue, partners, is_grafted = (
+            self._moved(value) for value in (tensors.tissue, tensors.partners, tensors.is_grafted)
+        )
+        images = grafted(images, partners, is_grafted)
+        return Batch(images, targets, self.preparation.variance, tissue=tissue, is_grafted=is_grafted)
 
     def validation(self, sampler: Sampler | None, on_wait: Callable[[float], None]) -> Iterator[Batch]:
         """The same batches at every evaluation, none without validation tiles; at the end the seconds waited for."""
@@ -106,8 +123,13 @@ class Batches:
 
     def _tensors(self, drawn: Drawn) -> Tensors:
         stain = None if drawn.stain is None else self._pinned(drawn.stain)
-        tissue = self._pinned(drawn.tissue) if isinstance(drawn, Wholes) else None
-        return Tensors(self._pinned(_pixels(drawn)), self._pinned(self._truth(drawn)), stain, tissue)
+        tensors = Tensors(self._pinned(_pixels(drawn)), self._pinned(self._truth(drawn)), stain)
+        if not isinstance(drawn, Wholes):
+            return tensors
+        tissue, partners, is_grafted = (
+            self._pinned(values) for values in (drawn.tissue, drawn.partners, drawn.is_grafted)
+        )
+        return replace(tensors, tissue=tissue, partners=partners, is_grafted=is_grafted)
 
     def _truth(self, drawn: Drawn) -> NDArray[np.int64] | NDArray[np.bool_]:
         if isinstance(drawn, Crops):

@@ -93,7 +93,7 @@ def refine(
             yield Notice(f"{err}. Without them the second round keeps its last weights")
     folder.mkdir(exist_ok=True)
     torch.manual_seed(training.seed)
-    losses = label_losses(training.sure_pure, training.sure_mixed)
+    losses = label_losses(training.sure_pure, training.sure_mixed, training.sure_rest)
     learner = Learner(Unet(request.model_settings), losses, training, job.device)
     guess = entropy_of(np.full(len(CLASSES), 1 / len(CLASSES)))
     lesson = replace(first, learner=learner, train=sampler, val=val, guess=guess)
