@@ -2,7 +2,8 @@
 
 The tiles are read once into memory-mapped files; bags are drawn from them and learnt from until the validation loss
 falls no more; the features of the best weights are clustered, the clusters named, a second round teaches a network of
-pixels, and the model is written. Whatever happens on the way, the run can go on from its last saved state, to the very same model.
+pixels, and the model is written. Whatever happens on the way, the run can go on from its last saved state, to the very
+same model.
 """
 
 from __future__ import annotations
