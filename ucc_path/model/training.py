@@ -58,6 +58,8 @@ class Learner:
         settings: TrainingSettings,
         device: torch.device,
         ranks: Ranks = ALONE,
+        *,
+        keeps_last: bool = False,
     ) -> None:
         self.network = network.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.step = 0
@@ -66,6 +68,7 @@ class Learner:
         self.stale = 0  # evaluations since the best one
         self._best: dict[str, Tensor] = {}
         self._losses_of, self._settings, self._device, self._ranks = losses_of, settings, device, ranks
+        self._keeps_last = keeps_last  # whatever the validation loss
         self._parallel = DistributedDataParallel(network) if ranks.world > 1 else network
         self._adam = torch.optim.Adam(network.parameters(), lr=settings.learning_rate, fused=True)
         self._average = Average(network, settings.averaging)
@@ -107,7 +110,7 @@ class Learner:
             val = self._judge(batches)
             if val and not math.isfinite(val.loss):
                 raise self._diverged()
-            if val is None or val.loss < self.best_loss:
+            if val is None or self._keeps_last or val.loss < self.best_loss:
                 self._keep(val)
             else:
                 self.stale += 1

@@ -90,11 +90,12 @@ def refine(
         try:
             val = _sampler(second, tiles, "val")
         except DatasetError as err:
-            yield Notice(f"{err}. Without them the second round keeps its last weights")
+            yield Notice(f"{err}. Without them nothing tells how well the second round does")
     folder.mkdir(exist_ok=True)
     torch.manual_seed(training.seed)
     losses = label_losses(training.sure_pure, training.sure_mixed, training.sure_rest)
-    learner = Learner(Unet(request.model_settings), losses, training, job.device)
+    # The step size falls to nothing, so the last weights are the steadiest; a few val labels would choose by chance.
+    learner = Learner(Unet(request.model_settings), losses, training, job.device, keeps_last=True)
     guess = entropy_of(np.full(len(CLASSES), 1 / len(CLASSES)))
     lesson = replace(first, learner=learner, train=sampler, val=val, guess=guess)
     yield Step(f"Second round: {learner.parameters:,} parameters learn where in the tiles the classes are")
