@@ -222,8 +222,8 @@ def _method(results: Results) -> list[str]:
     ]
     if any(name.endswith(PIXELS) for name in results.table):
         method.append(
-            f"A Unet sees pixels. On the grid a patch gets the class that is likelier over its pixels; {PIXELS} behind "
-            "its name is its mask as fine as it is, which the pictures show."
+            "A Unet sees pixels, and a UCC model with a second round has one. On the grid a patch gets the class that "
+            f"is likelier over its pixels; {PIXELS} behind a name is the mask as fine as it is, as in the pictures."
         )
     return method
 

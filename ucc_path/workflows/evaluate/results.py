@@ -15,7 +15,7 @@ from ucc_path.evaluation.paper import PAPER
 from ucc_path.evaluation.summary import EMPTY, Table, summarise
 from ucc_path.formats.image_scores_csv import ImageName
 from ucc_path.formats.tiles_csv import TileRow
-from ucc_path.model.recipes import NETWORK, TEACHERS
+from ucc_path.model.recipes import NETWORK, PIXELS, TEACHERS
 from ucc_path.tiles.labelling import KINDS
 from ucc_path.workflows.evaluate.request import EvaluateRequest
 from ucc_path.workflows.evaluate.runs import Run
@@ -122,7 +122,7 @@ def _cost(run: Run) -> Cost:
     return Cost(
         learnt_from=TEACHERS[run.card.supervision],
         tiles=sum(tiles.values()) if tiles else None,
-        parameters=sum(tensor.numel() for name, tensor in run.tensors.items() if name.startswith(NETWORK)),
+        parameters=sum(tensor.numel() for name, tensor in run.tensors.items() if name.startswith((NETWORK, PIXELS))),
         seconds=record.get("seconds"),
         device=str(record.get("device") or ""),
         best_step=record.get("best_step"),
