@@ -97,7 +97,9 @@ class FirstChannel(nn.Module):
 
 def batch(logits: Tensor, labels: list[int], tissue: Tensor | None = None) -> Batch:
     cells = torch.ones(len(labels), 2, 2, dtype=torch.bool) if tissue is None else tissue
-    return Batch(logits.unsqueeze(1), torch.tensor(labels), tissue=cells, is_grafted=torch.zeros_like(cells))
+    return Batch(
+        logits.unsqueeze(1), torch.tensor(labels), tissue=cells, is_grafted=torch.zeros_like(logits, dtype=torch.bool)
+    )
 
 
 def test_the_loss_is_the_mean_over_tiles_of_the_mean_over_what_is_taught() -> None:
@@ -154,7 +156,11 @@ def test_a_network_learns_from_labels_alone_which_half_of_a_mixture_is_which() -
     losses, labels = label_losses(0.8, 0.4, 0.4), torch.tensor([ZERO, ZERO, ONE, ONE, MIXED, MIXED])
     tissue = torch.ones(6, 8, 8, dtype=torch.bool)
     for step in range(30):
-        found = losses(network, Batch(make_tiles(step)[0], labels, tissue=tissue, is_grafted=~tissue), 0.5)
+        found = losses(
+            network,
+            Batch(make_tiles(step)[0], labels, tissue=tissue, is_grafted=torch.zeros(6, 32, 32, dtype=torch.bool)),
+            0.5,
+        )
         adam.zero_grad()
         found.total.backward()  # type: ignore[no-untyped-call]
         adam.step()
@@ -175,7 +181,8 @@ def test_of_a_mixture_each_class_has_its_own_share() -> None:
 def test_of_a_tile_with_a_part_of_the_other_class_every_cell_is_taught() -> None:
     logits = torch.tensor([[2.0, -1.0], [0.5, 3.0]]).repeat_interleave(CELL, 0).repeat_interleave(CELL, 1)
     plain = batch(logits.unsqueeze(0), [ONE])
-    part = torch.tensor([[[True, False], [False, False]]])
+    part = torch.zeros(1, *logits.shape, dtype=torch.bool)
+    part[0, :CELL, :CELL] = True
     found = label_losses(0.25, 0.25, 0.25)(FirstChannel(), plain._replace(is_grafted=part), 0.5)
     wanted = torch.nn.functional.softplus(torch.tensor([2.0, 1.0, -0.5, -3.0])).mean()  # the first cell is of class 0
     torch.testing.assert_close(found.total, wanted)

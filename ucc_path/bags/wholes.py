@@ -30,7 +30,7 @@ class Wholes:
     tissue: NDArray[np.bool_]  # (tiles, cells, cells)
     stain: NDArray[np.float32] | None  # (tiles, 3, 4), as of Bags
     partners: Indices  # (tiles,) the tile of the step that a part is taken from, or the tile itself
-    is_grafted: NDArray[np.bool_]  # (tiles, cells, cells): that part, which `images` do not hold yet; `tissue` does
+    is_grafted: NDArray[np.bool_]  # (tiles, side, side): that part, which `images` do not hold yet; `tissue` does
 
 
 def tiles_a_step(side_px: int, labels: int) -> int:
@@ -92,25 +92,30 @@ class WholeSampler:
         turn_in_place(tissue, turns)
         labels = self._labels[tiles]
         partners, is_grafted = self._grafts(rng, labels)
-        tissue = np.where(is_grafted, tissue[partners], tissue)
+        cell = self.side_px // self._cells
+        middles = is_grafted[:, cell // 2 :: cell, cell // 2 :: cell]
+        tissue = np.where(middles, tissue[partners], tissue)
         return Wholes(images, labels, tissue, stain, partners, is_grafted)
 
     def _grafts(self, rng: np.random.Generator, labels: Indices) -> tuple[Indices, NDArray[np.bool_]]:
         """Who exchanges which part with whom: pairs of the first two labels, as far as there are."""
         partners = np.arange(len(labels))
-        is_grafted = np.zeros((len(labels), self._cells, self._cells), np.bool_)
+        is_grafted = np.zeros((len(labels), self.side_px, self.side_px), np.bool_)
         for one, other in zip(np.flatnonzero(labels == 0), np.flatnonzero(labels == 1), strict=False):
             if rng.random() < self._graft:
                 partners[one], partners[other] = other, one
-                is_grafted[[one, other]] = _part(rng, self._cells)
+                is_grafted[[one, other]] = _part(rng, self.side_px)
         return partners, is_grafted
 
 
-def _part(rng: np.random.Generator, cells: int) -> NDArray[np.bool_]:
-    """A quarter to three quarters of a square of cells, in a few pieces with round edges: hills above some height."""
+def _part(rng: np.random.Generator, side_px: int) -> NDArray[np.bool_]:
+    """A quarter to three quarters of a square, in a few pieces with round edges: hills above some height.
+
+    Edges on a grid of cells would be learnt: masks then had steps of a cell.
+    """
     knots = rng.integers(2, _MOST_KNOTS + 1, 2)
     down, right = (
-        np.maximum(0, 1 - np.abs(np.linspace(0, count - 1, cells)[:, None] - np.arange(count))) for count in knots
+        np.maximum(0, 1 - np.abs(np.linspace(0, count - 1, side_px)[:, None] - np.arange(count))) for count in knots
     )
     heights = down @ rng.normal(size=knots) @ right.T
     return np.asarray(heights > np.quantile(heights, rng.uniform(0.25, 0.75)))

@@ -24,7 +24,7 @@ class Batch(NamedTuple):
     shares: Tensor | None = None
     # Where tiles have a label and no mask, (tiles, cells, cells): which of their cells are tissue.
     tissue: Tensor | None = None
-    # And which of them come from a tile of the other class.
+    # And which of their pixels, (tiles, side, side), come from a tile of the other class.
     is_grafted: Tensor | None = None
 
 
@@ -77,7 +77,7 @@ def label_losses(sure_pure: float, sure_mixed: float, sure_rest: float) -> Calla
     A label says how much of a tile is of a class, at least. So the network is taught that the likeliest of its tissue,
     by its own opinion, is: all of a tile of class 0, `sure_pure` of one of class 1, and of a mixture `sure_mixed` is of
     class 1 and `sure_rest` of class 0. Of what is left nothing is said. Where tiles of the two classes have exchanged a
-    part, the class of every cell is known.
+    part, the class of every pixel is known.
     """
 
     def losses(network: nn.Module, batch: Batch, alpha: float) -> Losses:
@@ -88,9 +88,9 @@ def label_losses(sure_pure: float, sure_mixed: float, sure_rest: float) -> Calla
         is_taught, is_one = taught_cells(means, batch.tissue, batch.targets, sure_pure, sure_mixed, sure_rest)
         # Of a tile with a part of the other class all is known.
         has_graft = batch.is_grafted.any(2).any(1)[:, None, None]
-        is_taught = torch.where(has_graft, batch.tissue, is_taught)
-        is_one = torch.where(has_graft, (batch.targets == 1)[:, None, None] ^ batch.is_grafted, is_one)
-        weights, truth = (_as_pixels(cells.float(), cell) for cells in (is_taught, is_one))
+        weights = _as_pixels(torch.where(has_graft, batch.tissue, is_taught).float(), cell)
+        by_part = (batch.targets == 1)[:, None, None] ^ batch.is_grafted
+        truth = torch.where(has_graft, by_part.float(), _as_pixels(is_one.float(), cell))
         weights = weights / weights.sum((1, 2), keepdim=True).clamp(min=1)  # tiles count alike
         each = functional.binary_cross_entropy_with_logits(logits, truth, reduction="none")
         entropy = (each * weights).sum((1, 2)).mean()

@@ -62,10 +62,8 @@ def tumour_share(sampler: Sampler) -> float:
 
 
 def grafted(images: Tensor, partners: Tensor, is_grafted: Tensor) -> Tensor:
-    """Images (tiles, channels, side, side) with the parts that each takes from its partner, given by cells."""
-    cell = images.shape[-1] // is_grafted.shape[-1]
-    is_other = is_grafted.repeat_interleave(cell, 1).repeat_interleave(cell, 2).unsqueeze(1)
-    return torch.where(is_other, images[partners], images)
+    """Images (tiles, channels, side, side) with the parts that each takes from its partner."""
+    return torch.where(is_grafted.unsqueeze(1), images[partners], images)
 
 
 @dataclass(frozen=True, slots=True)
