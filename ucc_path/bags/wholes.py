@@ -109,10 +109,7 @@ class WholeSampler:
 
 
 def _part(rng: np.random.Generator, side_px: int) -> NDArray[np.bool_]:
-    """A quarter to three quarters of a square, in a few pieces with round edges: hills above some height.
-
-    Edges on a grid of cells would be learnt: masks then had steps of a cell.
-    """
+    """A quarter to three quarters of a square, in a few pieces with round edges: hills above some height."""
     knots = rng.integers(2, _MOST_KNOTS + 1, 2)
     down, right = (
         np.maximum(0, 1 - np.abs(np.linspace(0, count - 1, side_px)[:, None] - np.arange(count))) for count in knots
