@@ -34,6 +34,7 @@ TILING = TilingSettings(tile_px=256, per_slide=24)
 OWN_TILING = TilingSettings(per_slide=40)
 # Painted tissue shows its class in every patch: so few steps of a second round make it worse, 0.89 in place of 0.93.
 TRAINING = TrainingSettings(supervision="kind", steps=400, refine=0.0)
+OWN_TRAINING = TrainingSettings(supervision="kind", steps=400)
 UNET_TRAINING = TrainingSettings(steps=150, crop_px=128, evaluate_every=25)
 
 STAGES = 7
