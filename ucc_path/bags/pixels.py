@@ -84,3 +84,13 @@ def places_of_tissue(tissue: NDArray[np.bool_], min_tissue: float) -> NDArray[np
     for offset in range(CELLS):
         counts += lines[:, :, offset : offset + cols]
     return counts >= math.ceil(min_tissue * CELLS**2)
+
+
+def patches_of_tiles(
+    tiles: TileSet, is_tissue: NDArray[np.bool_], chosen: NDArray[np.int64], patch_px: int
+) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """The patches of tissue of the chosen tiles, (n, patch_px, patch_px, channels), and the tile of each."""
+    rows, cols = is_tissue.shape[1:]
+    whole = np.asarray(tiles.images)[chosen, : rows * patch_px, : cols * patch_px]
+    squares = whole.reshape(len(chosen), rows, patch_px, cols, patch_px, -1).swapaxes(2, 3)
+    return squares[is_tissue[chosen]], chosen[np.nonzero(is_tissue[chosen])[0]]

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ucc_path.bags import TileSet, patches_of_tissue
+from ucc_path.bags import TileSet, patches_of_tiles, patches_of_tissue
 from ucc_path.features import features_of
 from ucc_path.features.heads import CountHead
 from ucc_path.features.streaming import Band
@@ -71,16 +71,15 @@ def _bands(
     min_tissue: float,
 ) -> Iterator[tuple[int, Band]]:
     """Some pure tiles of each class, evenly chosen, each as the band of its grid of patches."""
+    is_tissue = patches_of_tissue(np.asarray(tiles.tissue), min_tissue)
     for kind in range(len(CLASSES)):
         pure = np.flatnonzero(kinds == kind)
         for tile in pure[np.unique(np.linspace(0, len(pure) - 1, min(MOST_TILES, len(pure))).astype(int))]:
-            is_there = patches_of_tissue(tiles.tissue[tile][None], min_tissue)[0]
-            rows, cols = is_there.shape
-            whole = np.asarray(tiles.images[tile])[: rows * patch_px, : cols * patch_px]
-            squares = whole.reshape(rows, patch_px, cols, patch_px, -1).swapaxes(1, 2)[is_there]
-            if len(squares):
-                stain = None if tiles.standard is None else np.repeat(tiles.standard[tile][None], len(squares), axis=0)
-                features = features_of(squares, network.extractor, preparation, device, stain)
-                values = np.zeros((rows, cols, features.shape[1]), np.float32)
+            is_there = is_tissue[tile]
+            patches, own = patches_of_tiles(tiles, is_tissue, np.array([tile]), patch_px)
+            if len(patches):
+                stain = None if tiles.standard is None else tiles.standard[own]
+                features = features_of(patches, network.extractor, preparation, device, stain)
+                values = np.zeros((*is_there.shape, features.shape[1]), np.float32)
                 values[is_there] = features
                 yield kind, Band(0, values, is_there)

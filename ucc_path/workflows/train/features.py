@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ucc_path.bags import TileSet, patches_of_tissue
+from ucc_path.bags import patches_of_tiles, patches_of_tissue
 from ucc_path.features import features_of
 from ucc_path.workflows.train.data import tile_set
 from ucc_path.workflows.train.learning import Job, Lesson
@@ -55,13 +55,3 @@ def features_of_tiles(job: Job, lesson: Lesson, split: str) -> PatchFeatures:
             features.append(features_of(patches, extractor, lesson.preparation, job.device, stain))
     slides = np.unique([row.slide for row in job.rows[split].rows], return_inverse=True)[1]
     return PatchFeatures(np.concatenate(features), np.nonzero(is_tissue)[0], np.asarray(slides, np.int64))
-
-
-def patches_of_tiles(
-    tiles: TileSet, is_tissue: NDArray[np.bool_], chosen: NDArray[np.int64], patch_px: int
-) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """The patches of tissue of the chosen tiles, (n, patch_px, patch_px, channels), and the tile of each."""
-    rows, cols = is_tissue.shape[1:]
-    whole = np.asarray(tiles.images)[chosen, : rows * patch_px, : cols * patch_px]
-    squares = whole.reshape(len(chosen), rows, patch_px, cols, patch_px, -1).swapaxes(2, 3)
-    return squares[is_tissue[chosen]], chosen[np.nonzero(is_tissue[chosen])[0]]

@@ -46,7 +46,7 @@ _RISING_STEPS, _FALLING_SHARE = 50, 0.5
 class Refined:
     """What came of a second round."""
 
-    weights: dict[str, Tensor]  # the best so far; none before the first evaluation
+    weights: dict[str, Tensor]  # those of the last evaluation; none before the first
     parameters: int
     pace: Pace
     steps: int
