@@ -4,9 +4,10 @@
 
 SLIDES is a folder of slides with an annotation beside each; a slide is a case. In fold k of n the k-th slide is test,
 the (k+2)-th val, and all others train. Rows: `ucc` (unique class counts), `ucc-kinds` (kinds of tiles), `unet` (masks;
-until it stops by itself, or has had at least the time of the longer of those two), `unet-twice` (twice the steps),
-`supervised` (a classifier of patches, masks), and what `ucc-path evaluate` puts beside them. DIR gets quality.md,
-quality.json, quality.csv and, with --label-cost, label-cost.svg and .png: quality against a person's work.
+until it stops by itself, or has had at least the time of the longer of those two), `unet-twice` (twice the steps, with
+the first seed alone), `supervised` (a classifier of patches, masks), and what `ucc-path evaluate` puts beside them. DIR
+gets quality.md, quality.json, quality.csv and, with --label-cost, label-cost.svg and .png: quality against a person's
+work.
 
 Each command has one thread, and --jobs of them run side by side. What was finished is not done again, so a run that was
 stopped is simply started again. A job that fails costs its own figures; the page says which are missing. Exit status 0:
@@ -38,7 +39,7 @@ from comparison.jobs import Shell, run_all
 from comparison.label_cost import SECONDS_A_LABEL, SECONDS_A_MASK, Point
 from comparison.plan import TILING, Plan, jobs_of
 from comparison.slides import FEWEST, find_slides
-from comparison.trainings import ROWS, TAUGHT_BY, is_trained, read_json, read_run, time_file, write_json
+from comparison.trainings import TAUGHT_BY, is_trained, read_json, read_run, time_file, write_json
 
 import ucc_path
 from ucc_path.formats import png
@@ -155,7 +156,7 @@ def _trainings(plan: Plan) -> Iterator[dict[str, Any]]:
     """How each training went; with what the Unet was due."""
     for fold in plan.folds:
         for seed in plan.seeds:
-            for row in ROWS:
+            for row in plan.rows(seed):
                 run = plan.run(fold, seed, row)
                 if is_trained(run):
                     record, account = read_run(run), read_json(time_file(run))

@@ -145,6 +145,7 @@ def test_jobs_come_after_all_that_they_wait_for(tmp_path: Path) -> None:
     by_name = {job.name: job for job in jobs}
     assert set(by_name["fold-4/seed-1/unet"].needs) >= {"fold-4/seed-1/ucc-kinds", "fold-4/seed-1/ucc"}
     assert by_name["fold-0/seed-0/unet-twice"].needs == ("fold-0/seed-0/unet",)
+    assert "fold-0/seed-1/unet-twice" not in by_name
     assert "fold-0/labels-25/unet" in by_name
 
 

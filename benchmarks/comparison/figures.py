@@ -17,7 +17,7 @@ from pathlib import Path
 
 from comparison.label_sets import SIZES
 from comparison.plan import LABEL_COST, SPLITS, WHOLE_SLIDES, Plan
-from comparison.trainings import ROWS, read_run
+from comparison.trainings import read_run
 
 FIGURES = ("TPR", "FPR", "PA", "balanced", "IoU")
 AVERAGINGS = ("pooled-tissue", "image")  # what is compared, and what the paper has
@@ -85,7 +85,7 @@ class Report:
 def _reports(plan: Plan) -> Iterator[Report]:
     for fold in plan.folds:
         for seed in plan.seeds:
-            runs = tuple(plan.run(fold, seed, row) for row in ROWS)
+            runs = tuple(plan.run(fold, seed, row) for row in plan.rows(seed))
             for split in SPLITS:
                 yield Report(plan.report(fold, seed, split), runs, fold, plan.case(fold, split), seed, split)
             for row in WHOLE_SLIDES:

@@ -23,6 +23,7 @@ ROWS: dict[str, tuple[str, ...]] = {
     "supervised": ("--model", "supervised"),
 }
 TAUGHT_BY = {"ucc-kinds": "kinds", "ucc": "counts", "unet": "masks", "unet-twice": "masks", "supervised": "masks"}
+TWICE = "unet-twice"
 LABELLED = ("ucc-kinds", "ucc")  # whose time the Unet has at least
 UNET_STEPS = 1000  # at least, unless fewer are asked for
 _PROBE_STEPS = 50  # with one evaluation, as often as in a whole run

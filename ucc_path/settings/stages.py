@@ -131,7 +131,7 @@ class TrainingSettings:
         0.1, "spread of the random change of each stain, where colours are by slide; 0 is none", low=0, high=1
     )
     refine: float = setting(
-        0.4,
+        0.8,
         "steps of the second round, in which a network of pixels learns from the same labels, as a share of steps; "
         "0 is none",
         low=0,
