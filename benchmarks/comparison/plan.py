@@ -71,9 +71,11 @@ def jobs_of(plan: Plan) -> list[Job]:
     jobs = [_tiling(plan, fold) for fold in plan.folds]
     for seed in plan.seeds:
         for fold in plan.folds:
-            jobs += [_training(plan, fold, seed, row) for row in plan.rows(seed)]
-            jobs += [_report(plan, fold, seed, split, plan.rows(seed)) for split in SPLITS]
+            jobs += [_training(plan, fold, seed, row) for row in plan.rows(seed) if row != TWICE]
             jobs += [_whole_slide(plan, fold, seed, row) for row in WHOLE_SLIDES]
+        for fold in plan.folds:
+            jobs += [_training(plan, fold, seed, row) for row in plan.rows(seed) if row == TWICE]
+            jobs += [_report(plan, fold, seed, split, plan.rows(seed)) for split in SPLITS]
     for fold in plan.folds if plan.label_cost else ():
         for size in SIZES:
             jobs += _fewer_labels(plan, fold, size)
