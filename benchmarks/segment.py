@@ -1,17 +1,18 @@
 """Patches a second of `ucc-path segment` beside its limits and beside a plain loop, in the same run.
 
-    python benchmarks/segment.py [SLIDE] [-m RUN] [--inference auto] [--threads 2] [--rounds 5] [--side-px 16000]
+    python benchmarks/segment.py [SLIDE] [-m RUN | --second-round] [--inference auto] [--threads 2] [--rounds 5]
 
 (a) end to end: a slide from opening its file to its last result, in a process that has the model loaded, and that part
     of it in which patches are read, computed and decided;
     And the same for several slides side by side, a process each, as a cohort is worked on;
 (b) the bare model on patches in memory, with the same engine and threads;
 (c) decoding alone of the stored JPEG tiles that hold the slide's patches, with as many threads;
-(d) a plain loop: OpenSlide reads squares of 512 px, which are cut and given to PyTorch, one thread.
+(d) a plain loop: OpenSlide reads squares, which are cut into patches and given to PyTorch, one thread. Of a model with
+    a second round the squares are given to its network of pixels as they are.
 
 Machines are noisy, so rounds of all of them alternate, and what counts are the ratios. Without a slide one is made;
 without a run the network has its first weights, which cost as much as trained ones. Labels of (a) are compared with
-those of plain PyTorch.
+those of the same work by plain PyTorch.
 """
 
 from __future__ import annotations
@@ -38,10 +39,10 @@ from ucc_path.features.cells import CellPlan, blocks, tissue_cells
 from ucc_path.features.reading import PatchReader
 from ucc_path.features.staining import standard_of_slide
 from ucc_path.formats import model_safetensors
-from ucc_path.model import UCC
+from ucc_path.model import UCC, Unet
 from ucc_path.model.card import ModelCard
-from ucc_path.model.recipes import CENTROIDS, NETWORK
-from ucc_path.settings import PRESETS, SegmentationSettings, TissueSettings
+from ucc_path.model.recipes import ASSIGN_PIXELS, CENTROIDS, NETWORK, PIXELS
+from ucc_path.settings import ASSIGNMENTS, PRESETS, SegmentationSettings, TissueSettings
 from ucc_path.slide import Slide, jpeg_tiff
 from ucc_path.synthetic import make_slide
 from ucc_path.tissue import tissue_of
@@ -89,6 +90,10 @@ class Bench:
 
         slide_work._judge = timed  # type: ignore[assignment]
 
+    @property
+    def is_refined(self) -> bool:
+        return self.loaded.pictures is not None
+
     def end_to_end(self) -> float:
         return self.patches / float(slide_work.segment(self.job)["seconds"])
 
@@ -103,14 +108,16 @@ class Bench:
         return len(jobs) * self.patches / (time.perf_counter() - began)
 
     def bare_model(self) -> float:
-        size, side = self.loaded.batch_size, self.plan.patch_px
+        shape = self.loaded.pictures
+        size, side = self.loaded.batch_size, shape.side_px if shape else self.plan.patch_px
+        patches = size * (shape.core_px // self.plan.stride_px) ** 2 if shape else size
         pictures = np.random.default_rng(0).integers(0, 256, (size, side, side, 3), np.uint8)
         table = np.linspace(-2, 2, 3 * 256, dtype=np.float32)
-        batches = max(2 * self.threads, min(200, self.patches // size))
+        batches = max(2 * self.threads, min(200, self.patches // patches))
         began = time.perf_counter()
         for _ in in_order(lambda _: self.loaded.engine(pictures, table), range(batches), self.threads):
             pass
-        return batches * size / (time.perf_counter() - began)
+        return batches * patches / (time.perf_counter() - began)
 
     def decoding(self) -> float | None:
         """None where the slide is not made of plain JPEG tiles."""
@@ -140,46 +147,43 @@ class Bench:
 
     def plain_loop(self, most: int = 4000) -> float:
         """On the first patches only, since it is slow."""
-        network, preparation = self.plain.model.network, self.plain.model.preparation
-        centroids, done = self.plain.model.centroids, 0
+        shape, done = self.plain.pictures, 0
+        side = shape.side_px if shape else READ_PX
+        margin_l0 = shape.margin_px * self.plan.pixel_l0 if shape else 0
         began = time.perf_counter()
         with openslide.OpenSlide(self.job.slide) as slide:
             level = slide.get_best_level_for_downsample(self.plan.pixel_l0 + 0.01)
             for block in self.blocks:
                 x, y = self.plan.corner(block.first)
-                picture = slide.read_region((int(x), int(y)), level, (READ_PX, READ_PX)).convert("RGB")
-                patches = [
-                    np.asarray(picture.crop((col * 32, row * 32, col * 32 + 32, row * 32 + 32)))
-                    for row, col in np.argwhere(block.wanted)
-                ]
-                stain = np.repeat(self.stain[None], len(patches), axis=0)
-                features = features_of(
-                    np.stack(patches), network.get_submodule("extractor"), preparation, torch.device("cpu"), stain
-                )
-                if centroids is not None:
-                    nearest(features, centroids.numpy())
-                done += len(patches)
+                place = (int(x - margin_l0), int(y - margin_l0))
+                picture = slide.read_region(place, level, (side, side)).convert("RGB")
+                self._judge_plainly(np.asarray(picture), block.wanted)
+                done += int(np.count_nonzero(block.wanted))
                 if done >= most:
                     break
         return done / (time.perf_counter() - began)
 
+    def _judge_plainly(self, picture: NDArray[np.uint8], wanted: NDArray[np.bool_]) -> None:
+        model, side = self.plain.model, self.plan.patch_px
+        if model.pixels is not None and self.plain.pictures:
+            with torch.no_grad():
+                stain = torch.from_numpy(self.stain[None])
+                torch.sigmoid(model.pixels(model.preparation(torch.from_numpy(picture[None].copy()), stain)))
+            return
+        corners = side * np.argwhere(wanted)
+        patches = np.stack([picture[row : row + side, col : col + side] for row, col in corners])
+        stains = np.repeat(self.stain[None], len(patches), axis=0)
+        extractor = model.network.get_submodule("extractor")
+        features = features_of(patches, extractor, model.preparation, torch.device("cpu"), stains)
+        if model.centroids is not None:
+            nearest(features, model.centroids.numpy())
+
     def agreement(self) -> float:
         """Share of patches that get the same label as by plain PyTorch."""
-        labels = tifffile.imread(self.job.output / "slide_labels.tif", key=0)
-        extractor, centroids = self.plain.model.network.get_submodule("extractor"), self.plain.model.centroids
-        if centroids is None:
-            raise SystemExit("the model has no clusters to compare")
-        same = 0
-        with Slide(self.job.slide) as slide:
-            read = PatchReader(slide, self.plan, is_strict=False)
-            for block in self.blocks:
-                items = read(block)
-                stain: NDArray[np.float32] = np.repeat(self.stain[None], len(items.pictures), axis=0)
-                preparation = self.plain.model.preparation
-                found = features_of(items.pictures, extractor, preparation, torch.device("cpu"), stain)
-                there = labels[items.cells[:, 0], items.cells[:, 1]]
-                same += int(np.count_nonzero(there == nearest(found, centroids.numpy()) + 1))
-        return same / self.patches
+        wishes = replace(self.job.model.segmentation, inference="torch")
+        slide_work.segment(replace(self.job, name="plain", model=replace(self.job.model, segmentation=wishes)))
+        ours, plain = (tifffile.imread(self.job.output / f"{name}_labels.tif", key=0) for name in ("slide", "plain"))
+        return float((ours == plain)[self.is_tissue].mean())
 
 
 def main() -> None:
@@ -191,9 +195,10 @@ def main() -> None:
         with Workers(arguments.threads) as workers:
             bench.cohort(workers)  # so that every process has its model
             rates = _rates(bench, workers, arguments.rounds)
+        model = str(arguments.model or f"preset {arguments.preset}") + " with a second round" * bench.is_refined
         print(
-            f"{slide.name}: {bench.patches} patches, {bench.loaded.engine.name}, {arguments.threads} threads, "
-            f"preset {arguments.preset if not arguments.model else arguments.model}, median of {arguments.rounds}"
+            f"{slide.name}: {bench.patches} patches, {bench.loaded.engine.name}, {arguments.threads} threads, {model}, "
+            f"median of {arguments.rounds}"
         )
         limits = [values for name, values in rates.items() if name.startswith(("(b)", "(c)"))]
         slower = [min(both) for both in zip(*limits, strict=True)]
@@ -220,7 +225,9 @@ def _rates(bench: Bench, workers: Workers, rounds: int) -> dict[str, list[float]
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("slide", type=Path, nargs="?")
-    parser.add_argument("-m", "--model", type=Path)
+    model = parser.add_mutually_exclusive_group()
+    model.add_argument("-m", "--model", type=Path)
+    model.add_argument("--second-round", action="store_true", help="a model made here has a network of pixels too")
     parser.add_argument("--preset", choices=PRESETS, default="fast")
     parser.add_argument("--inference", default="auto")
     parser.add_argument("--threads", type=int, default=2)
@@ -241,6 +248,8 @@ def _model(arguments: argparse.Namespace, folder: Path) -> Path:
     network = UCC(settings)
     tensors = {NETWORK + name: value for name, value in network.state_dict().items()}
     tensors[CENTROIDS] = torch.stack([torch.full((settings.features,), value) for value in (0.4, 0.6)])
+    if arguments.second_round:
+        tensors |= {PIXELS + name: value for name, value in Unet(settings).state_dict().items()}
     card = ModelCard(
         model="ucc",
         supervision="ucc",
@@ -253,6 +262,7 @@ def _model(arguments: argparse.Namespace, folder: Path) -> Path:
         classes=("normal", "metastases"),
         converged=False,
         versions={},
+        assign=ASSIGN_PIXELS if arguments.second_round else ASSIGNMENTS[0],
     )
     path = folder / model_safetensors.NAME
     model_safetensors.write(path, card, tensors)
