@@ -10,9 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import torch
 from conftest import write_dataset
 from forks import Forks, Started
+from states import spoil
 
 from ucc_path.formats import metrics_csv, model_safetensors, resume_state, run_json, tiles_csv
 
@@ -291,24 +291,6 @@ def test_a_power_cut_before_the_record_was_whole_is_no_hindrance(run_quick: Run,
 def test_going_on_from_no_table_at_all_costs_one_line(begun: Path, run_quick: Run) -> None:
     (begun / metrics_csv.NAME).write_text("who did this")
     assert_refused(run_quick("--resume", "-q"), "metrics.csv has not the columns", "--overwrite")
-
-
-def spoil(run: Path, *, keeps_best: bool) -> int:
-    """A state whose weights are no numbers, as after a step too large; with or without an evaluation before it.
-
-    Returns the step at which the next evaluation finds it.
-    """
-    saved = resume_state.read(run)
-    assert saved
-    numbers, tensors = saved
-    for name, tensor in tensors.items():
-        if name.startswith("network.") and tensor.is_floating_point():
-            tensor.fill_(torch.nan)
-    if not keeps_best:
-        tensors = {name: tensor for name, tensor in tensors.items() if not name.startswith("best.")}
-        numbers |= {"best_step": 0, "best_loss": None}
-    resume_state.write(run, numbers, tensors)
-    return int(numbers["step"]) // 10 * 10 + 10
 
 
 def test_weights_from_before_the_loss_was_no_number_are_kept(begun: Path, run_quick: Run) -> None:

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ucc_path.bags import TileSet, WholeSampler, tiles_a_step
 from ucc_path.clusters import UNKNOWN, Clusters, Parting, kmeans, named, nearest, parted_by_counts
-from ucc_path.errors import DatasetError
+from ucc_path.errors import DatasetError, DivergedError
 from ucc_path.formats import metrics_csv, png, resume_state
 from ucc_path.formats.metrics_csv import MetricsRow
 from ucc_path.model import Unet
@@ -99,7 +99,12 @@ def refine(
     guess = entropy_of(np.full(len(CLASSES), 1 / len(CLASSES)))
     lesson = replace(first, learner=learner, train=sampler, val=val, guess=guess)
     yield Step(f"Second round: {learner.parameters:,} parameters learn where in the tiles the classes are")
-    pace = yield from learn(second, lesson, should_stop)
+    try:
+        pace = yield from learn(second, lesson, should_stop)
+    except DivergedError as err:
+        yield Notice(f"there is no second round: {err}")
+        clear(job.run.folder, (SECOND_ROUND,))
+        return None
     rows: tuple[MetricsRow, ...] = ()  # none may be there yet, where it was stopped
     if pace.stopped != INTERRUPTED:
         rows = tuple(metrics_csv.read(folder))
