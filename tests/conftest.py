@@ -324,16 +324,17 @@ def run_train(start_train: Callable[..., Started]) -> Callable[..., subprocess.C
 @pytest.fixture(scope="session")
 def whole_run(forks: Forks, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished tiny run that nothing disturbed, to compare with; its `dataset` lies beside it."""
-    return _trained(forks, tmp_path_factory.mktemp("whole_run"), TINY)
+    return trained(forks, tmp_path_factory.mktemp("whole_run"), TINY)
 
 
 @pytest.fixture(scope="session")
 def clustered_run(forks: Forks, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same without a second round: the nearest centre of its clusters says the class of a patch."""
-    return _trained(forks, tmp_path_factory.mktemp("clustered_run"), TINY + UNREFINED)
+    return trained(forks, tmp_path_factory.mktemp("clustered_run"), TINY + UNREFINED)
 
 
-def _trained(forks: Forks, folder: Path, settings: str) -> Path:
+def trained(forks: Forks, folder: Path, settings: str) -> Path:
+    """A run in `folder`, to its end, on tiles made there."""
     write_dataset(folder / "dataset")
     (folder / "tiny.toml").write_text(settings)
     done = forks.start(folder, "train", "dataset", "--settings", "tiny.toml").wait()

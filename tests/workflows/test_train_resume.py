@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import write_dataset
+from conftest import trained
 from forks import Forks, Started
 from states import spoil
 
@@ -45,12 +45,7 @@ save_every_s = 0.02
 @pytest.fixture(scope="module")
 def whole_run(forks: Forks, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that nothing disturbed, to compare with."""
-    folder = tmp_path_factory.mktemp("undisturbed")
-    write_dataset(folder / "dataset")
-    (folder / "tiny.toml").write_text(QUICK)
-    done = forks.start(folder, "train", "dataset", "--settings", "tiny.toml").wait()
-    assert done.returncode == 0, done.stderr
-    return folder / "run"
+    return trained(forks, tmp_path_factory.mktemp("undisturbed"), QUICK)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import TINY, UNREFINED, add_tile, tile_pixels, write_dataset
+from conftest import TINY, UNREFINED, add_tile, tile_pixels, trained
 from forks import Forks, Started
 from states import spoil
 from torch import Tensor
@@ -287,12 +287,7 @@ def test_overwriting_clears_the_second_round_of_before(
 @pytest.fixture(scope="module")
 def quick_run(forks: Forks, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A quick run that nothing disturbed, to compare with."""
-    folder = tmp_path_factory.mktemp("undisturbed")
-    write_dataset(folder / "dataset")
-    (folder / "tiny.toml").write_text(QUICK)
-    done = forks.start(folder, "train", "dataset", "--settings", "tiny.toml").wait()
-    assert done.returncode == 0, done.stderr
-    return folder / "run"
+    return trained(forks, tmp_path_factory.mktemp("undisturbed"), QUICK)
 
 
 @pytest.fixture
