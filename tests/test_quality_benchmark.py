@@ -192,27 +192,32 @@ def test_the_unet_is_run_again_with_more_steps_until_it_had_the_time(tmp_path: P
 
     def train(*words: object) -> None:
         steps = int(str(words[words.index("--steps") + 1]))
-        record = {"finished": True, "steps": steps, "seconds": steps * next(rates_s), "stopped": "steps"}
+        patience = int(str(words[words.index("--patience") + 1])) if "--patience" in words else 10
+        how = {"training": {"steps": steps, "patience": patience, "evaluate_every": 50}}
+        record = {"steps": steps, "seconds": steps * next(rates_s), "stopped": "early", "settings": how}
+        record |= {"finished": True}
         trainings.write_json(Path(str(words[words.index("-o") + 1])) / "run.json", record)
 
     trainings.train_unet(train, dataset=tmp_path, folder=tmp_path / "unet", seed=0, least_steps=100)
     account = json.loads((tmp_path / "unet-time.json").read_text())
     assert account["due_s"] == 120.0
     assert [attempt["allowed"] for attempt in account["attempts"]] == pytest.approx([660, 2640], abs=1)
+    assert [attempt["patience"] for attempt in account["attempts"]] == [14, 53]  # of 50 steps: no end before
     assert account["enough"] is True
     assert trainings.has_had_its_time(tmp_path / "unet")
 
 
 @pytest.mark.parametrize(
-    ("stopped", "seconds", "fair"), [("early", 10, True), ("steps", 10, False), ("steps", 99, True)]
+    ("stopped", "seconds", "fair"),
+    [("early", 10, False), ("early", 99, True), ("steps", 10, False), ("steps", 99, True), ("diverged", 10, True)],
 )
-def test_the_unet_ends_by_itself_or_has_the_time(stopped: str, seconds: float, fair: bool) -> None:
+def test_the_unet_has_the_time_unless_it_cannot_go_on(stopped: str, seconds: float, fair: bool) -> None:
     assert part("comparison.trainings").is_fair({"stopped": stopped, "seconds": seconds}, 50.0) is fair
 
 
-def test_twice_the_unet_has_twice_the_patience_where_that_had_ended_it(tmp_path: Path) -> None:
+def test_twice_the_unet_has_twice_the_patience(tmp_path: Path) -> None:
     trainings = part("comparison.trainings")
-    record = {"stopped": "early", "settings": {"training": {"steps": 1000, "patience": 10}}}
+    record = {"settings": {"training": {"steps": 1000, "patience": 10}}}
     trainings.write_json(tmp_path / "unet" / "run.json", record)
     asked: list[str] = []
     folder = tmp_path / "unet-twice"

@@ -30,9 +30,9 @@ _AIMS = (
 )
 _TIME_WORDS = (
     "Seconds of training on one thread, all rounds together, with other jobs beside. `early`: the loss on val tiles "
-    "fell no more; `steps`: all steps allowed were done. The Unet ended by itself, or had at least the seconds due to "
-    "it: those of the longer of ucc-kinds and ucc. `unet-twice`, of the first seed alone, was allowed twice its "
-    "steps, and twice its patience where that had ended it."
+    "fell no more; `steps`: all steps allowed were done. The Unet had at least the seconds due to it, those of the "
+    "longer of ucc-kinds and ucc, and did not stop early before. `unet-twice`, of the first seed alone, was allowed "
+    "twice its steps and twice its patience."
 )
 _TIME_COLUMNS = {
     "fold": "fold",

@@ -15,9 +15,9 @@ from comparison.trainings import (
     ROWS,
     TWICE,
     UNET_STEPS,
+    allowance_of,
     has_had_its_time,
     is_trained,
-    read_run,
     train_unet,
     train_unet_twice,
     train_words,
@@ -106,7 +106,7 @@ def _training(plan: Plan, fold: int, seed: int, row: str) -> Job:
         words += f" with at least {steps} steps and the time of {' and '.join(LABELLED)}"
         return Job(name, words, partial(has_had_its_time, folder), work, needs)
     if row == TWICE:
-        words += " with twice the steps of unet"
+        words += " with twice the steps and the patience of unet"
         again = partial(train_unet_twice, dataset=dataset, folder=folder, seed=seed)
         return Job(name, words, partial(is_trained, folder), again, (_name(fold, seed, "unet"),))
 
@@ -164,10 +164,10 @@ def _fewer_labels(plan: Plan, fold: int, size: int) -> list[Job]:
         make_smaller(plan.dataset(fold), dataset, size, seed=0)
 
     def train(row: str, run: Run) -> None:
-        steps = plan.steps
+        allowed = {"steps": plan.steps}
         if row == "unet":
-            steps = read_run(plan.run(fold, seed, row))["settings"]["training"]["steps"]
-        run(*train_words(dataset, plan.run(fold, seed, row, size), row, seed, steps=steps))
+            allowed = {**allowed, **allowance_of(plan.run(fold, seed, row))}
+        run(*train_words(dataset, plan.run(fold, seed, row, size), row, seed, **allowed))
 
     done = (dataset / "tiles.csv").exists
     jobs = [Job(tiles, f"{size} of the train tiles", done, choose, (_name(fold, None, "tiles"),))]

@@ -1,8 +1,9 @@
 """What is trained, and how long the Unet is allowed to: never less than the models it is compared with.
 
-The Unet runs until it stops by itself, or until it has had at least the time of the longest of the models taught by
-tile labels, on the same fold and seed. Steps of the two cost differently, so its number of steps is found from a short
-run first, and checked after: if it neither stopped early nor had the time, it is run anew with more steps.
+The Unet has at least the time of the longest of the models taught by tile labels, on the same fold and seed, and its
+patience is such that it does not stop early before; its weights are those of the lowest loss on val tiles. Steps of the
+two cost differently, so its number of steps is found from a short run first, and checked after: if it did not have the
+time, it is run anew with more steps.
 """
 
 from __future__ import annotations
@@ -74,12 +75,12 @@ def train_unet(run: Run, dataset: Path, folder: Path, seed: int, least_steps: in
     attempts: list[dict[str, Any]] = account["attempts"]
     if not attempts:
         account["probe"] = _probe(run, dataset, folder, seed, min(_PROBE_STEPS, least_steps))
-        attempts.append({"allowed": max(least_steps, steps_for(account["due_s"], account["probe"]))})
+        attempts.append(_allowance(account["due_s"], account["probe"], least_steps))
         write_json(time_file(folder), account)
     while True:
         last = attempts[-1]
         if "seconds" not in last:
-            run(*train_words(dataset, folder, "unet", seed, steps=last["allowed"]))
+            run(*train_words(dataset, folder, "unet", seed, steps=last["allowed"], patience=last["patience"]))
             last.update(_outcome(folder))
         is_enough = is_fair(last, account["due_s"])
         if is_enough or len(attempts) == _MOST_ATTEMPTS:
@@ -87,16 +88,21 @@ def train_unet(run: Run, dataset: Path, folder: Path, seed: int, least_steps: in
             return
         write_json(time_file(folder), account)
         shutil.rmtree(folder)
-        attempts.append({"allowed": max(last["allowed"] + 1, steps_for(account["due_s"], last))})
+        attempts.append(_allowance(account["due_s"], last, last["allowed"] + 1))
         write_json(time_file(folder), account)
 
 
 def train_unet_twice(run: Run, dataset: Path, folder: Path, seed: int) -> None:
-    """Twice the steps of the Unet, and twice its patience if that is what ended it."""
-    unet = read_run(folder.with_name("unet"))
-    training = unet["settings"]["training"]
-    patience = 2 * training["patience"] if unet["stopped"] == "early" else None
-    run(*train_words(dataset, folder, "unet-twice", seed, steps=2 * training["steps"], patience=patience))
+    """Twice the steps of the Unet, and twice its patience."""
+    allowed = allowance_of(folder.with_name("unet"))
+    twice = {name: 2 * number for name, number in allowed.items()}
+    run(*train_words(dataset, folder, TWICE, seed, **twice))
+
+
+def allowance_of(folder: Path) -> dict[str, int]:
+    """The steps and the patience that a run had."""
+    training = read_run(folder)["settings"]["training"]
+    return {name: int(training[name]) for name in ("steps", "patience")}
 
 
 def steps_for(seconds: float, measured: dict[str, Any]) -> int:
@@ -106,8 +112,15 @@ def steps_for(seconds: float, measured: dict[str, Any]) -> int:
 
 
 def is_fair(outcome: dict[str, Any], due_s: float) -> bool:
-    """Whether it ended by itself, or had the time it was due."""
-    return bool(outcome["stopped"] != "steps" or outcome["seconds"] >= due_s)
+    """Whether it had the time it was due, or could not go on."""
+    return bool(outcome["stopped"] not in ("steps", "early") or outcome["seconds"] >= due_s)
+
+
+def _allowance(due_s: float, measured: dict[str, Any], least_steps: int) -> dict[str, int]:
+    """Steps that take the time that is due, and evaluations without a better loss until then at least."""
+    due = steps_for(due_s, measured)
+    patience = max(measured["patience"], math.ceil(due / measured["evaluate_every"]))
+    return {"allowed": max(least_steps, due), "patience": patience}
 
 
 def _probe(run: Run, dataset: Path, folder: Path, seed: int, steps: int) -> dict[str, Any]:
@@ -120,4 +133,6 @@ def _probe(run: Run, dataset: Path, folder: Path, seed: int, steps: int) -> dict
 
 def _outcome(folder: Path) -> dict[str, Any]:
     record = read_run(folder)
-    return {"steps": record["steps"], "seconds": record["seconds"], "stopped": record["stopped"]}
+    training = record["settings"]["training"]
+    how = {name: training[name] for name in ("patience", "evaluate_every")}
+    return {"steps": record["steps"], "seconds": record["seconds"], "stopped": record["stopped"], **how}
