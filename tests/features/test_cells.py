@@ -168,6 +168,13 @@ def test_blocks_come_band_by_band_and_from_left_to_right() -> None:
     assert places == sorted(set(places)) and len(places) > 5
 
 
+def test_tissue_as_wide_as_a_block_is_in_one_wherever_it_begins() -> None:
+    plan = make_plan()
+    is_tissue = np.zeros((plan.grid.rows, plan.grid.cols), bool)
+    is_tissue[0, 12 : 12 + plan.band_rows] = True
+    assert len(list(blocks(plan, is_tissue))) == 1
+
+
 def test_a_block_is_no_larger_than_its_tissue() -> None:
     plan = make_plan()
     is_tissue = np.zeros((plan.grid.rows, plan.grid.cols), bool)

@@ -19,7 +19,7 @@ from ucc_path.geometry import Grid, PointL0
 from ucc_path.slide import Slide
 from ucc_path.stain import count_levels, standard_of
 
-SIDE = 1600  # of the slide; blocks are 512 px wide, so that there are 4 x 4
+SIDE = 1600  # of the slide; blocks are 512 px wide
 BOX = slice(64, 1344)  # where tissue is, along both sides
 
 
