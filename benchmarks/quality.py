@@ -43,6 +43,7 @@ from comparison.trainings import TAUGHT_BY, is_trained, read_json, read_run, tim
 
 import ucc_path
 from ucc_path.formats import png
+from ucc_path.settings import PRECISIONS
 
 QUICK_STEPS = 350  # about a third of what preset `fast` has
 USUAL_FOLDS = (0, 4)
@@ -92,12 +93,14 @@ def make_plan(asked: argparse.Namespace) -> Plan:
         raise ValueError(f"--folds: {n} slides have the folds 0 to {n - 1}")
     seeds = asked.seeds or (FULL_SEEDS if asked.full else 1)
     steps = asked.steps or (QUICK_STEPS if asked.quick else None)
-    return Plan(slides, asked.output.resolve(), folds, tuple(range(seeds)), steps, asked.label_cost)
+    where = asked.output.resolve()
+    return Plan(slides, where, folds, tuple(range(seeds)), steps, asked.label_cost, asked.precision)
 
 
 def _begin(parser: argparse.ArgumentParser, plan: Plan) -> None:
     """Refuses a folder whose finished runs are of another comparison: they would be taken for this one's."""
-    record = {"slides": [str(slide) for slide in plan.slides], "steps": plan.steps, "tiling": list(TILING)}
+    record: dict[str, Any] = {"slides": [str(slide) for slide in plan.slides], "tiling": list(TILING)}
+    record |= {"steps": plan.steps, "precision": plan.precision}
     before = read_json(plan.root / "plan.json")
     differing = [name for name, value in record.items() if before and before.get(name) != value]
     if differing:
@@ -148,6 +151,7 @@ def _facts(plan: Plan, seconds: float) -> dict[str, str]:
         "folds (test slide)": ", ".join(f"{fold} ({plan.case(fold)})" for fold in plan.folds),
         "seeds": ", ".join(map(str, plan.seeds)),
         "steps": str(plan.steps or "those of the preset"),
+        "precision of training": plan.precision,
         "time": f"{seconds:.0f} s, without what was finished before",
     }
 
@@ -229,6 +233,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--folds", type=lambda text: [int(part) for part in text.split(",")], help="such as 0,4")
     parser.add_argument("--seeds", type=int, help="how many: 0, 1, ...")
     parser.add_argument("--steps", type=int, help="of every training, to try this out; the preset's unless given")
+    parser.add_argument("--precision", choices=PRECISIONS, default=PRECISIONS[0], help="of every training")
     parser.add_argument("--dry-run", action="store_true", help="print the jobs and do nothing")
     return parser
 

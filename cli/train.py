@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ucc_path.settings import MODELS, PRESETS, SUPERVISIONS, TrainingSettings
+from ucc_path.settings import MODELS, PRECISIONS, PRESETS, SUPERVISIONS, TrainingSettings
 
 from . import options
 from .main import EXIT_INTERRUPTED
@@ -86,6 +86,7 @@ def _training(name: str, **extra: Any) -> Callable[[F], F]:
 @_training("patience")
 @_training("stain_jitter")
 @_training("refine")
+@_training("precision", type=click.Choice(PRECISIONS))
 @_training("seed")
 @click.option("--resume", is_flag=True, help="Go on with a run that was stopped; on a finished one do nothing.")
 @click.option("--tensorboard", is_flag=True, help="Also log to RUN/tensorboard; needs ucc-path[tensorboard].")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -39,6 +40,7 @@ class Plan:
     seeds: tuple[int, ...]
     steps: int | None = None  # of every training; those of the preset unless given
     label_cost: bool = False
+    precision: str = "auto"  # of every training, as `ucc-path train` has it
 
     def splits(self, fold: int) -> dict[str, str]:
         return split_of_fold([slide.stem for slide in self.slides], fold)
@@ -101,19 +103,24 @@ def _training(plan: Plan, fold: int, seed: int, row: str) -> Job:
     words = f"ucc-path train {' '.join(ROWS[row])} --seed {seed}"
     if row == "unet":
         steps = plan.steps or UNET_STEPS
-        work = partial(train_unet, dataset=dataset, folder=folder, seed=seed, least_steps=steps)
+        work = _taught(plan, partial(train_unet, dataset=dataset, folder=folder, seed=seed, least_steps=steps))
         needs = (tiles, *(_name(fold, seed, other) for other in LABELLED))
         words += f" with at least {steps} steps and the time of {' and '.join(LABELLED)}"
         return Job(name, words, partial(has_had_its_time, folder), work, needs)
     if row == TWICE:
         words += " with twice the steps and the patience of unet"
-        again = partial(train_unet_twice, dataset=dataset, folder=folder, seed=seed)
+        again = _taught(plan, partial(train_unet_twice, dataset=dataset, folder=folder, seed=seed))
         return Job(name, words, partial(is_trained, folder), again, (_name(fold, seed, "unet"),))
 
     def train(run: Run) -> None:
         run(*train_words(dataset, folder, row, seed, steps=plan.steps))
 
-    return Job(name, words, partial(is_trained, folder), train, (tiles,))
+    return Job(name, words, partial(is_trained, folder), _taught(plan, train), (tiles,))
+
+
+def _taught(plan: Plan, work: Callable[[Run], None]) -> Callable[[Run], None]:
+    """The same work, whose trainings compute in the precision of the plan."""
+    return lambda run: work(lambda *words: run(*words, "--precision", plan.precision))
 
 
 def _report(plan: Plan, fold: int, seed: int, split: str, rows: tuple[str, ...], size: int | None = None) -> Job:
@@ -175,7 +182,7 @@ def _fewer_labels(plan: Plan, fold: int, size: int) -> list[Job]:
         is_done = partial(is_trained, plan.run(fold, seed, row, size))
         words = f"ucc-path train {' '.join(ROWS[row])} --seed {seed} on {size} tiles"
         needs = (tiles, _name(fold, seed, row))
-        jobs.append(Job(_name(fold, seed, row, size), words, is_done, partial(train, row), needs))
+        jobs.append(Job(_name(fold, seed, row, size), words, is_done, _taught(plan, partial(train, row)), needs))
     jobs.append(_report(plan, fold, seed, "test", LABEL_COST, size))
     return jobs
 

@@ -6,7 +6,16 @@ import pytest
 import torch
 
 from ucc_path.errors import DeviceError, RunError, SettingsError
-from ucc_path.model.devices import ALONE, Ranks, choose_device, in_words, joined, keep_memory, mixed_precision
+from ucc_path.model.devices import (
+    ALONE,
+    Ranks,
+    choose_device,
+    emulates_bfloat16,
+    in_words,
+    joined,
+    keep_memory,
+    mixed_precision,
+)
 
 CPU = torch.device("cpu")
 
@@ -69,9 +78,19 @@ def test_other_names_are_refused_with_what_there_is(name: str, reason: str) -> N
         choose_device(name)
 
 
-def test_a_cpu_computes_in_full_precision() -> None:
-    with mixed_precision(CPU):
-        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.float32
+@pytest.mark.filterwarnings("ignore:TF32")
+@pytest.mark.parametrize(
+    ("precision", "dtype"),
+    [("auto", torch.float32), ("float32", torch.float32), ("bfloat16", torch.bfloat16)],
+)
+def test_a_cpu_computes_in_half_precision_only_where_that_is_asked(precision: str, dtype: torch.dtype) -> None:
+    with mixed_precision(CPU, precision), torch.backends.mkldnn.flags(enabled=False):
+        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == dtype
+
+
+def test_a_cpu_without_the_instructions_emulates_half_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
+    assert emulates_bfloat16(CPU)
 
 
 @pytest.mark.parametrize(("count", "world"), [(20, 1), (20, 4), (6, 3)])

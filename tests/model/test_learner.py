@@ -368,9 +368,8 @@ def test_a_learning_rate_beyond_reason_ends_in_the_same_words() -> None:
 
 @pytest.mark.filterwarnings("ignore:TF32")
 @pytest.mark.parametrize("model", MODELS)
-def test_learning_in_half_precision_works(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(training, "mixed_precision", lambda device: torch.autocast(device.type, torch.bfloat16))
-    learner = make_learner(model)
+def test_learning_in_half_precision_works(model: str) -> None:
+    learner = make_learner(model, precision="bfloat16")
     before = copied(learner.network.state_dict())
     # Some virtual machines promise oneDNN's instructions for bfloat16 and then cannot do them.
     with torch.backends.mkldnn.flags(enabled=False):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -43,15 +44,35 @@ class WideBlock(nn.Module):
         """(n, inputs, height, width) -> (n, outputs, height', width')."""
         # What is done to each pixel by itself is done before pixels are repeated, and to a quarter of them.
         active = functional.relu(self.norm1(x))
-        inner = self.conv2(functional.relu(self.norm2(self.conv1(self._enlarged(active)))))
+        first = self._enlarged_conv1(active) if self.upsample else self.conv1(active)
+        inner = self.conv2(functional.relu(self.norm2(first)))
         # Pixels are left out here and not by the 1x1 convolution: with a stride and few channels its backward pass in
         # torch 2.13 (channels last, on a CPU) writes beyond its memory.
         shortcut = self._enlarged(self.shortcut(active[..., :: self.stride, :: self.stride]))
         outer: Tensor = inner + shortcut
         return outer
 
+    def _enlarged_conv1(self, x: Tensor) -> Tensor:
+        """The first convolution of the enlarged picture, without making that: a pixel's four copies are taken at once.
+
+        Of the nine places that a 3x3 kernel looks at only four differ, so this is half of the work, and several times
+        as quick with many channels.
+        """
+        kernel = _of_repeated(_of_repeated(self.conv1.weight, 2), 3).transpose(0, 1)
+        return functional.conv_transpose2d(x, kernel, self.conv1.bias, stride=2, padding=1)
+
     def _enlarged(self, x: Tensor) -> Tensor:
         return functional.interpolate(x, scale_factor=2, mode="nearest") if self.upsample else x
+
+
+def _of_repeated(kernel: Tensor, axis: int) -> Tensor:
+    """A kernel of three places for a line whose every pixel is repeated, as one that spreads each pixel over four.
+
+    Of two copies the left one sees its neighbour through the first place and itself through the other two, the right
+    one itself through the first two and its neighbour through the last.
+    """
+    left, middle, right = kernel.unbind(axis)
+    return torch.stack([right, middle + right, left + middle, left], axis)
 
 
 def initialise(network: nn.Module) -> None:

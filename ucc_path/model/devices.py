@@ -37,10 +37,23 @@ def choose_device(name: str, local_rank: int = 0) -> torch.device:
     return device
 
 
-def mixed_precision(device: torch.device) -> AbstractContextManager[None]:
-    """bfloat16 where a GPU computes in it, otherwise float32: a CPU emulates it, at an eighth of the speed."""
-    is_quick = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
-    return torch.autocast(device.type, torch.bfloat16, enabled=is_quick)
+def mixed_precision(device: torch.device, precision: str = "auto") -> AbstractContextManager[None]:
+    """Numbers of `precision` where that is safe; `auto` is bfloat16 where a GPU computes in it, otherwise float32.
+
+    On a CPU bfloat16 has to be asked for: some only emulate it, at an eighth of the speed.
+    """
+    is_wanted = precision == "bfloat16" or (
+        precision == "auto" and device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
+    )
+    return torch.autocast(device.type, torch.bfloat16, enabled=is_wanted)
+
+
+def emulates_bfloat16(device: torch.device) -> bool:
+    """Whether numbers of bfloat16 would make a device slower instead of quicker."""
+    if device.type == "cuda":
+        return not torch.cuda.is_bf16_supported(including_emulation=False)
+    has_onednn = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    return not (has_onednn and torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
 @dataclass(frozen=True, slots=True)

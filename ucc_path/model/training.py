@@ -81,7 +81,7 @@ class Learner:
         self.network.train()
         for group in self._adam.param_groups:
             group["lr"] = learning_rate(self.step, self._settings)
-        with mixed_precision(self._device):
+        with mixed_precision(self._device, self._settings.precision):
             losses = self._losses_of(self._parallel, batch, self._settings.alpha)
         self._adam.zero_grad(set_to_none=True)
         losses.total.backward()  # type: ignore[no-untyped-call]
@@ -177,7 +177,7 @@ class Learner:
     def _judge(self, batches: Iterable[Batch]) -> Means | None:
         sums, count = torch.zeros_like(self._sums), 0
         self.network.eval()
-        with torch.no_grad(), mixed_precision(self._device):
+        with torch.no_grad(), mixed_precision(self._device, self._settings.precision):
             for batch in batches:
                 sums += torch.stack(self._losses_of(self.network, batch, self._settings.alpha))
                 count += 1

@@ -14,6 +14,7 @@ ASSIGNMENTS = ("centroids", "head", "pixels")
 REFITS = ("none", "kmeans", "spectral", "merge")
 CLEANINGS = ("none", "lone", "median")
 INFERENCES = ("auto", "torch", "compiled", "openvino")
+PRECISIONS = ("auto", "float32", "bfloat16")
 MODELS = ("ucc", "unet", "supervised", "autoencoder")
 """What can be trained; the first unless told otherwise."""
 _HIGHEST_SEED = 10**9  # k-means takes no larger ones than four bytes have, and none below 0
@@ -162,6 +163,12 @@ class TrainingSettings:
         high=16,
     )
     crop_px: int = setting(192, "side of the crops that the Unet is trained on, in pixels", low=8)
+    precision: str = setting(
+        "auto",
+        "numbers that a network learns in; bfloat16 is up to twice as quick where a device computes in it; auto is "
+        "that on a GPU, and float32 on a CPU",
+        choices=PRECISIONS,
+    )
     save_every_s: float = setting(30.0, "seconds between saved states that --resume goes on from", low=0)
     seed: int = setting(0, "seed of the first weights, the bags and their augmentation", low=0, high=_HIGHEST_SEED)
 

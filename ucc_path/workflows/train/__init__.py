@@ -18,7 +18,7 @@ import torch
 
 from ucc_path.errors import RunError
 from ucc_path.formats import run_json
-from ucc_path.model.devices import Ranks, in_words, joined, keep_memory
+from ucc_path.model.devices import Ranks, emulates_bfloat16, in_words, joined, keep_memory
 from ucc_path.workflows.events import Event, Notice, Step
 from ucc_path.workflows.train.data import choose_rows, read_tiles
 from ucc_path.workflows.train.finishing import TrainReport, finish
@@ -61,6 +61,8 @@ def _lead(
         asked, request = request, checked(request, ranks.world)
         if request.model != asked.model:
             yield Notice("with alpha 0 nothing is learnt from labels: this is the autoencoder")
+        if request.training.precision == "bfloat16" and emulates_bfloat16(device):
+            yield Notice(f"this {device.type} only emulates bfloat16; --precision float32 is quicker here")
         rows, notices = choose_rows(request)
         yield from notices
         identity = identity_of(request)
