@@ -143,3 +143,17 @@ def test_a_label_without_tiles_and_tiles_of_other_channels_are_refused() -> None
         make_sampler(make_tiles([0, 1]))
     with pytest.raises(DatasetError, match=r"^the train tiles have 3 channels and the model takes 1"):
         make_sampler(model=ModelSettings(channels=1))
+
+
+def test_as_many_as_asked_are_put_out_of_focus_and_nothing_else_changes() -> None:
+    for share in (0.0, 0.3, 1.0):
+        drawn = [make_sampler(blur=share).draw(number, 12) for number in range(40)]
+        blur_px = np.concatenate([one.blur_px for one in drawn])
+        assert np.mean(blur_px > 0) == pytest.approx(share, abs=0.08)
+        assert ((blur_px == 0) | ((blur_px >= 0.5) & (blur_px <= 2.0))).all()
+        sharp = make_sampler(blur=0.0).draw(39, 12)
+        np.testing.assert_array_equal(drawn[-1].images, sharp.images)
+
+
+def test_what_a_network_is_judged_by_stays_sharp() -> None:
+    assert not make_sampler(augmented=False, blur=1.0).draw(0, 12).blur_px.any()

@@ -7,7 +7,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from ucc_path.model.preparing import Preparation
+from ucc_path.model.preparing import Preparation, blurred
 from ucc_path.stain import count_levels, draw_stains, one_after_other, standard_of
 
 MEAN, STD = (0.7, 0.5, 0.6), (0.2, 0.25, 0.1)
@@ -114,3 +114,46 @@ def test_light_is_taken_as_it_is_whatever_the_stain() -> None:
     assert np.array_equal(
         prepared(pixels, 2 * NO_CHANGE, NO_CHANGE, colours="light"), prepared(pixels, colours="light")
     )
+
+
+def spot(side: int = 21) -> torch.Tensor:
+    """Two pictures of three channels, black but for one pixel in the middle."""
+    pictures = torch.zeros(2, 3, side, side)
+    pictures[:, :, side // 2, side // 2] = 1.0
+    return pictures
+
+
+def test_a_picture_out_of_focus_has_its_spots_spread_as_wide_as_the_gaussian() -> None:
+    sharp = spot()
+    found = blurred(sharp, torch.tensor([2.0, 0.0]))
+    assert torch.equal(found[1], sharp[1])
+    assert torch.allclose(found[0].sum((1, 2)), torch.ones(3), atol=1e-5)
+    places = torch.arange(21) - 10.0
+    for line in (found[0].sum(1), found[0].sum(2)):  # across, down
+        spread_px = (line * places**2).sum(1).sqrt()
+        assert torch.allclose(spread_px, torch.full((3,), 1.852), atol=0.001)  # of 2 px, without what lies beyond 4
+    assert torch.equal(sharp, spot())
+
+
+def test_each_picture_has_its_own_focus() -> None:
+    together = blurred(spot(), torch.tensor([0.5, 1.5]))
+    for place, width_px in enumerate((0.5, 1.5)):
+        alone = blurred(spot()[place : place + 1], torch.tensor([width_px]))
+        assert torch.allclose(together[place], alone[0], atol=0.01)  # the narrow one is cut off elsewhere
+    assert together[0].max() > 2 * together[1].max()
+
+
+def test_what_is_even_stays_even_up_to_the_edge() -> None:
+    even = torch.full((1, 3, 16, 16), 0.7)
+    assert torch.allclose(blurred(even, torch.tensor([2.0])), even, atol=1e-6)
+
+
+def test_pictures_that_stay_sharp_are_not_even_copied() -> None:
+    pictures = spot()
+    assert blurred(pictures, torch.zeros(2)) is pictures
+
+
+def test_channels_stay_last_in_memory() -> None:
+    """Convolutions are quickest with that."""
+    pictures = spot().to(memory_format=torch.channels_last)
+    assert blurred(pictures, torch.tensor([1.0, 0.0])).is_contiguous(memory_format=torch.channels_last)

@@ -1,4 +1,4 @@
-"""Which tiles a step takes, as many of each label and none twice while there are others, and how they are stained."""
+"""Which tiles a step takes, as many of each label and none twice while there are others, their stain and focus."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from ucc_path.settings import ModelSettings
 from ucc_path.stain import Change, draw_stains, one_after_other
 
 Indices = NDArray[np.int64]
+
+_BLUR_PX = (0.5, 2.0)  # widths of the Gaussians: from hardly seen to no nucleus with an edge
 
 
 def check_channels(tiles: TileSet, model: ModelSettings, purpose: str) -> None:
@@ -77,6 +79,12 @@ def choose_stains(rng: np.random.Generator, standard: Change | None, tiles: Indi
     if jitter <= 0:
         return standard[tiles]
     return one_after_other(draw_stains(rng, len(tiles), jitter), standard[tiles])
+
+
+def choose_blurs(rng: np.random.Generator, count: int, share: float) -> NDArray[np.float32]:
+    """How far out of focus each of `count` pictures is made: the width of a Gaussian in px, 0 where it stays sharp."""
+    is_blurred = rng.random(count) < share
+    return np.where(is_blurred, rng.uniform(*_BLUR_PX, count), 0.0).astype(np.float32)
 
 
 def _deal(rng: np.random.Generator, cards: int, count: int) -> Indices:

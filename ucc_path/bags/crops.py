@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ucc_path.bags.choosing import Indices, check_channels, choose_stains, choose_tiles, group_by_label
+from ucc_path.bags.choosing import Indices, check_channels, choose_blurs, choose_stains, choose_tiles, group_by_label
 from ucc_path.bags.pixels import TileSet
 from ucc_path.bags.turning import TURNS, turn_in_place
 from ucc_path.errors import DatasetError
@@ -23,6 +23,7 @@ class Crops:
     images: NDArray[np.uint8]  # (crops, crop_px, crop_px, channels)
     masks: NDArray[np.bool_]  # (crops, crop_px, crop_px), True = tumour
     stain: NDArray[np.float32] | None  # (crops, 3, 4), as of Bags
+    blur_px: NDArray[np.float32]  # (crops,) how far each is to be put out of focus
 
 
 class CropSampler:
@@ -56,6 +57,7 @@ class CropSampler:
         self._training, self._purpose = training, purpose
         self._is_moved = augmented and training.augment
         self._jitter, self._standard = training.stain_jitter if augmented else 0.0, tiles.standard
+        self._blur = training.blur if augmented else 0.0
         self._groups = group_by_label(
             tiles.labels, np.arange(len(tiles.labels)), label_names, purpose=purpose, why_unusable=""
         )
@@ -73,6 +75,7 @@ class CropSampler:
         if self._is_moved:
             corners_px = rng.integers(0, room + 1, (count, 2))
             turns = rng.integers(0, TURNS, count)
+        blur_px = choose_blurs(rng, count, self._blur)
         shape = (len(tiles[part]), self.crop_px, self.crop_px)
         images = np.empty((*shape, self._images.shape[3]), np.uint8)
         masks = np.empty(shape, np.bool_)
@@ -83,4 +86,4 @@ class CropSampler:
         if self._is_moved:
             turn_in_place(images, turns[part])
             turn_in_place(masks, turns[part])
-        return Crops(images, masks, None if stain is None else stain[part])
+        return Crops(images, masks, None if stain is None else stain[part], blur_px[part])

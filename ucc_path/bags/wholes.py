@@ -9,14 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ucc_path.bags.choosing import Indices, check_channels, choose_stains, choose_tiles, group_by_label
+from ucc_path.bags.choosing import Indices, check_channels, choose_blurs, choose_stains, choose_tiles, group_by_label
 from ucc_path.bags.pixels import TileSet, cell_px
 from ucc_path.bags.turning import TURNS, turn_in_place
 from ucc_path.errors import DatasetError
 from ucc_path.seeding import stream
 from ucc_path.settings import ModelSettings, TrainingSettings
 
-_PIXELS_A_STEP = 12 * 256**2
+_PIXELS_A_STEP = 9 * 256**2
 _MOST_A_STEP = 48  # tiles, however small they are
 _MOST_KNOTS = 6  # along the side of a tile, from which the shape of an exchanged part is made
 
@@ -31,13 +31,14 @@ class Wholes:
     stain: NDArray[np.float32] | None  # (tiles, 3, 4), as of Bags
     partners: Indices  # (tiles,) the tile of the step that a part is taken from, or the tile itself
     is_grafted: NDArray[np.bool_]  # (tiles, side, side): that part, which `images` do not hold yet; `tissue` does
+    blur_px: NDArray[np.float32]  # (tiles,) how far each, with its part, is to be put out of focus
 
 
 def tiles_a_step(side_px: int, labels: int) -> int:
     """As many tiles as make up the pixels of a step, and one of each label at least.
 
     >>> tiles_a_step(256, 3), tiles_a_step(512, 3), tiles_a_step(2048, 3)
-    (12, 3, 3)
+    (9, 3, 3)
     """
     return max(labels, min(_MOST_A_STEP, round(_PIXELS_A_STEP / side_px**2)))
 
@@ -74,6 +75,7 @@ class WholeSampler:
         self._training, self._purpose = training, purpose
         self._is_moved = augmented and training.augment
         self._graft = training.graft if augmented else 0.0
+        self._blur = training.blur if augmented else 0.0
         self._jitter, self._standard = training.stain_jitter if augmented else 0.0, tiles.standard
         has_tissue = np.flatnonzero(self._tissue.any(axis=(1, 2)))
         self._groups = group_by_label(
@@ -95,7 +97,8 @@ class WholeSampler:
         cell = self.side_px // self._cells
         middles = is_grafted[:, cell // 2 :: cell, cell // 2 :: cell]
         tissue = np.where(middles, tissue[partners], tissue)
-        return Wholes(images, labels, tissue, stain, partners, is_grafted)
+        blur_px = choose_blurs(rng, count, self._blur)
+        return Wholes(images, labels, tissue, stain, partners, is_grafted, blur_px)
 
     def _grafts(self, rng: np.random.Generator, labels: Indices) -> tuple[Indices, NDArray[np.bool_]]:
         """Who exchanges which part with whom: pairs of the first two labels, as far as there are."""

@@ -131,8 +131,14 @@ class TrainingSettings:
     stain_jitter: float = setting(
         0.1, "spread of the random change of each stain, where colours are by slide; 0 is none", low=0, high=1
     )
+    blur: float = setting(
+        0.3,
+        "share of the pictures that a network of pixels learns from which are put out of focus, by up to 2 px",
+        low=0,
+        high=1,
+    )
     refine: float = setting(
-        0.8,
+        0.5,
         "steps of the second round, in which a network of pixels learns from the same labels, as a share of steps; "
         "0 is none",
         low=0,

@@ -15,7 +15,7 @@ from ucc_path.bags import Bags, BagSampler, Crops, CropSampler, TileSet, Wholes,
 from ucc_path.model.devices import Ranks
 from ucc_path.model.feeding import Feed
 from ucc_path.model.losses import Batch
-from ucc_path.model.preparing import Preparation
+from ucc_path.model.preparing import Preparation, blurred
 from ucc_path.settings import ModelSettings, TrainingSettings
 from ucc_path.stain import DENSITY_OF_LEVEL, count_levels, mean_and_spread
 from ucc_path.workflows.train.request import TrainRequest
@@ -73,6 +73,7 @@ class Tensors:
     pixels: Tensor
     targets: Tensor
     stain: Tensor | None
+    blur_px: Tensor | None = None  # stays on the CPU
     tissue: Tensor | None = None
     partners: Tensor | None = None
     is_grafted: Tensor | None = None
@@ -101,12 +102,16 @@ class Batches:
         stain = None if tensors.stain is None else self._moved(tensors.stain)
         images = self.preparation(pixels, stain)
         if tensors.tissue is None or tensors.partners is None or tensors.is_grafted is None:
-            return Batch(images, targets, self.preparation.variance)
+            return Batch(self._focused(images, tensors), targets, self.preparation.variance)
         tissue, partners, is_grafted = (
             self._moved(value) for value in (tensors.tissue, tensors.partners, tensors.is_grafted)
         )
-        images = grafted(images, partners, is_grafted)
+        # What was exchanged is out of focus with the rest, which would otherwise give it away.
+        images = self._focused(grafted(images, partners, is_grafted), tensors)
         return Batch(images, targets, self.preparation.variance, tissue=tissue, is_grafted=is_grafted)
+
+    def _focused(self, images: Tensor, tensors: Tensors) -> Tensor:
+        return images if tensors.blur_px is None else blurred(images, tensors.blur_px)
 
     def validation(self, sampler: Sampler | None, on_wait: Callable[[float], None]) -> Iterator[Batch]:
         """The same batches at every evaluation, none without validation tiles; at the end the seconds waited for."""
@@ -121,7 +126,8 @@ class Batches:
 
     def _tensors(self, drawn: Drawn) -> Tensors:
         stain = None if drawn.stain is None else self._pinned(drawn.stain)
-        tensors = Tensors(self._pinned(_pixels(drawn)), self._pinned(self._truth(drawn)), stain)
+        blur_px = None if isinstance(drawn, Bags) else torch.from_numpy(drawn.blur_px)
+        tensors = Tensors(self._pinned(_pixels(drawn)), self._pinned(self._truth(drawn)), stain, blur_px)
         if not isinstance(drawn, Wholes):
             return tensors
         tissue, partners, is_grafted = (
