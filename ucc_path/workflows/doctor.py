@@ -109,7 +109,11 @@ def _torch() -> Finding:
         return Finding(FAIL, "PyTorch", f"cannot be loaded ({err})", fix)
     if _numbers(torch.__version__) < MIN_TORCH:
         return Finding(WARN, "PyTorch", f"{torch.__version__} has known holes in loading checkpoints", fix)
-    return Finding(PASS, "PyTorch", torch.__version__)
+    from ucc_path.model.devices import emulates_bfloat16
+
+    is_quick = not emulates_bfloat16(torch.device("cpu"))
+    hint = "; this CPU computes in bfloat16, so train --precision bfloat16 is quicker" if is_quick else ""
+    return Finding(PASS, "PyTorch", f"{torch.__version__}{hint}")
 
 
 def _gpu() -> Finding:
