@@ -23,8 +23,11 @@ class Machines:
 
     def __init__(self, folder: Path) -> None:
         os.environ["PYTHONPATH"] = str(Path(__file__).parent / "engine")  # for the work that tests send
+        from ray._common.utils import get_default_ray_temp_dir
         from ray.cluster_utils import Cluster
 
+        # A cluster's address is noted there, and nobody makes that folder on a machine where Ray has never run.
+        Path(get_default_ray_temp_dir()).mkdir(parents=True, exist_ok=True)
         head = self._how(num_cpus=0, include_dashboard=False, temp_dir=str(folder))
         self._cluster = Cluster(initialize_head=True, head_node_args=head)
 
