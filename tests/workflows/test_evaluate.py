@@ -13,6 +13,7 @@ from conftest import TINY, add_tile, write_dataset
 from forks import Forks
 from numpy.typing import NDArray
 from reports import counts_in, evaluated, figures_in, notices, table_rows
+from torch.nn import functional
 
 from ucc_path.errors import DatasetError, SettingsError
 from ucc_path.formats import model_safetensors, png, report_json, tile_png, tiles_csv
@@ -113,8 +114,10 @@ def test_the_figures_of_a_model_are_those_of_its_own_mask(
 def test_the_mask_of_a_unet_counts_on_the_grid_and_by_its_pixels(
     report: Path, dataset: Path, unet_run: Path, tile: str
 ) -> None:
+    """It sees the tile mirrored around itself, since a tile has nothing around it."""
+    mirrored = functional.pad(prepared(dataset, tile)[None], (32, 32, 32, 32), mode="reflect")
     with torch.no_grad():
-        shares = torch.sigmoid(model_of(unet_run).network(prepared(dataset, tile)[None]))[0].numpy()
+        shares = torch.sigmoid(model_of(unet_run).network(mirrored))[0, 32:-32, 32:-32].numpy()
     truth = picture(dataset, tile)[1]
     means = shares.reshape(4, PATCH, 4, PATCH).mean(axis=(1, 3))
     on_grid = (means > 0.5).repeat(PATCH, axis=0).repeat(PATCH, axis=1)

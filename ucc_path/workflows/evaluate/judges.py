@@ -23,6 +23,8 @@ from ucc_path.workflows.evaluate.tiles import Tile
 Labels = NDArray[np.uint8]
 Floats = NDArray[np.float32]
 
+MIRRORED_PX = 32
+"""How much of a tile is mirrored around it, for a network of pixels; a multiple of what such a network can take."""
 _CHANNELS = 3
 
 
@@ -83,7 +85,11 @@ class PatchJudge:
 
 
 class PixelJudge:
-    """A Unet, which sees the tile as a whole; a patch gets the class that is likelier on average over its pixels."""
+    """A Unet, which sees the tile as a whole; a patch gets the class that is likelier on average over its pixels.
+
+    On a slide it sees what lies around. A tile has nothing around it, so there it sees the tile mirrored: an edge where
+    tissue ends all at once is something that it has not learnt about.
+    """
 
     def __init__(self, model: TrainedModel, engine: Engine, side_px: int) -> None:
         self.classes = model.card.classes
@@ -96,8 +102,8 @@ class PixelJudge:
 
     def _verdict(self, tile: Tile, table: Floats) -> Verdict:
         side = len(tile.image)
-        beyond = (0, self._side_px - side)
-        whole = np.pad(tile.image, (beyond, beyond, (0, 0)), mode="edge")
+        around = (MIRRORED_PX, self._side_px - side + MIRRORED_PX)
+        whole = np.pad(tile.image, (around, around, (0, 0)), mode="reflect")
         shares = self._engine(whole[None], table)[0][:side, :side, 0]
         (rows, cols), patch = tile.is_judged.shape, tile.patch_px
         means = shares[: rows * patch, : cols * patch].reshape(rows, patch, cols, patch).mean(axis=(1, 3))

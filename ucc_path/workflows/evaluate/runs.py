@@ -29,7 +29,7 @@ from ucc_path.model.unet import CellShares
 from ucc_path.settings import SegmentationSettings
 from ucc_path.workflows.assignment import CENTROIDS, assignment_of, decision_of
 from ucc_path.workflows.assignment import PIXELS as BY_PIXELS
-from ucc_path.workflows.evaluate.judges import Judge, PatchJudge, PixelJudge, RefinedJudge
+from ucc_path.workflows.evaluate.judges import MIRRORED_PX, Judge, PatchJudge, PixelJudge, RefinedJudge
 from ucc_path.workflows.segment.request import model_file, sha256_of
 
 KMEANS, COLOUR = "kmeans", "colour"
@@ -118,8 +118,9 @@ def contestant(run: Run, wishes: SegmentationSettings, device: str, *, tile_px: 
     if unet is not None:
         multiple = settings.side_multiple
         side = -(-tile_px // multiple) * multiple
-        shares = CellShares(unet, margin_px=0, core_px=side, cell_px=1)
-        engine, remark = _engine(shares, wishes.inference, where, (1, side, side, _CHANNELS), threads)
+        shares = CellShares(unet, margin_px=MIRRORED_PX, core_px=side, cell_px=1)
+        whole = side + 2 * MIRRORED_PX
+        engine, remark = _engine(shares, wishes.inference, where, (1, whole, whole, _CHANNELS), threads)
         pixels = PixelJudge(model, engine, side)
         if unet is network:
             return Contestant(run.name, pixels, run=run, remark=remark)
