@@ -31,8 +31,8 @@ _AIMS = (
 _TIME_WORDS = (
     "Seconds of training on one thread, all rounds together, with other jobs beside. `early`: the loss on val tiles "
     "fell no more; `steps`: all steps allowed were done. The Unet had at least the seconds due to it, those of the "
-    "longer of ucc-kinds and ucc, and did not stop early before. `unet-twice` was allowed twice its steps and twice its "
-    "patience; it and `supervised` are of the first seed alone."
+    "longer of ucc-kinds and ucc, and did not stop early before. `unet-twice` had twice its steps and patience; it "
+    "and `supervised` are of the first seed alone."
 )
 _TIME_COLUMNS = {
     "fold": "fold",

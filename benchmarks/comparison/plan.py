@@ -49,7 +49,7 @@ class Plan:
         return slide_in(self.splits(fold), split)
 
     def rows(self, seed: int) -> tuple[str, ...]:
-        """What is trained: with the first seed everything, with others what is compared, since all of it takes hours."""
+        """What is trained: with the first seed everything, with others what is compared; all of it would take hours."""
         return tuple(row for row in ROWS if row in WHOLE_SLIDES or seed == self.seeds[0])
 
     def dataset(self, fold: int, size: int | None = None) -> Path:
