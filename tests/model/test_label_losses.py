@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ucc_path.model import Unet
-from ucc_path.model.losses import Batch, label_losses, taught_cells
+from ucc_path.model.losses import Batch, around, label_losses, taught_cells
 from ucc_path.settings import ModelSettings
 
 ZERO, ONE, MIXED = 0, 1, 2
@@ -103,13 +103,16 @@ def batch(logits: Tensor, labels: list[int], tissue: Tensor | None = None) -> Ba
 
 
 def test_the_loss_is_the_mean_over_tiles_of_the_mean_over_what_is_taught() -> None:
-    logits = torch.tensor([[2.0, -1.0], [0.5, 3.0]]).repeat_interleave(CELL, 0).repeat_interleave(CELL, 1)
-    tissue = torch.tensor([[[True, True], [True, True]], [[True, False], [False, False]]])
-    found = label_losses(0.5, 0.25, 0.25)(
+    logits = torch.arange(-4.0, 6.0).repeat(10, 1).repeat_interleave(CELL, 0).repeat_interleave(CELL, 1)
+    tissue = torch.ones(2, 10, 10, dtype=torch.bool)
+    tissue[1] = False
+    tissue[1, 3, 6] = True
+    found = label_losses(0.5, 0.2, 0.1)(
         FirstChannel(), batch(torch.stack([logits, logits]), [MIXED, ZERO], tissue), 0.5
     )
-    # Of the mixture one cell is taught to be each class, the lowest and the highest; of the other tile its one cell.
-    first = torch.nn.functional.softplus(torch.tensor([-1.0, -3.0])).mean()
+    # Of the mixture the last two columns are taught to be one class and the first the other; of the other tile its
+    # one cell.
+    first = torch.nn.functional.softplus(torch.tensor([-4.0, -4.0, -5.0])).mean()
     second = torch.nn.functional.softplus(torch.tensor(2.0))
     torch.testing.assert_close(found.total, (first + second) / 2)
     torch.testing.assert_close(found.accuracy, torch.tensor((1.0 + 0.0) / 2))
@@ -186,3 +189,22 @@ def test_of_a_tile_with_a_part_of_the_other_class_every_cell_is_taught() -> None
     found = label_losses(0.25, 0.25, 0.25)(FirstChannel(), plain._replace(is_grafted=part), 0.5)
     wanted = torch.nn.functional.softplus(torch.tensor([2.0, 1.0, -0.5, -3.0])).mean()  # the first cell is of class 0
     torch.testing.assert_close(found.total, wanted)
+
+
+def test_a_cell_is_ranked_together_with_the_tissue_around_it() -> None:
+    means, tissue = torch.zeros(1, 9, 9), torch.ones(1, 9, 9, dtype=torch.bool)
+    means[0, 4, 4] = 1.0
+    found = around(means, tissue)
+    assert torch.allclose(found[0, 2:7, 2:7], torch.full((5, 5), 1 / 25)) and found.sum() == pytest.approx(1.0)
+    tissue[0, :, 5:] = False  # glass has no opinion
+    means[0, :, 5:] = 100.0
+    assert torch.allclose(around(means, tissue)[0, 2:7, 4], torch.full((5,), 1 / 15))
+    assert not around(means, torch.zeros_like(tissue)).any()
+
+
+def test_what_only_differs_from_cell_to_cell_is_not_taught_to_differ_more() -> None:
+    """The left half is a little likelier, and every other cell of a chequered tile much more: the half counts."""
+    cells = torch.arange(12)
+    chequered = ((cells[:, None] + cells) % 2).float() + 0.3 * (cells < 6)
+    _, is_one = taught(around(chequered[None], torch.ones(1, 12, 12, dtype=torch.bool)), MIXED)
+    assert is_one[0, :, :4].float().mean() > 0.95 and not is_one[0, :, 8:].any()

@@ -12,6 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+_AROUND_CELLS = 5  # along a side, the cell itself included: a patch and a little more
+
 
 class Batch(NamedTuple):
     """Pictures as a network takes them, and what is to be learnt from them."""
@@ -76,15 +78,16 @@ def label_losses(sure_pure: float, sure_mixed: float, sure_rest: float) -> Calla
 
     A label says how much of a tile is of a class, at least. So the network is taught that the likeliest of its tissue,
     by its own opinion, is: all of a tile of class 0, `sure_pure` of one of class 1, and of a mixture `sure_mixed` is of
-    class 1 and `sure_rest` of class 0. Of what is left nothing is said. Where tiles of the two classes have exchanged a
-    part, the class of every pixel is known.
+    class 1 and `sure_rest` of class 0. Of what is left nothing is said. A cell is ranked together with those around it:
+    by itself each would be taught to be what it happens to be a little more than its neighbour, and masks became
+    chequered. Where tiles of the two classes have exchanged a part, the class of every pixel is known.
     """
 
     def losses(network: nn.Module, batch: Batch, alpha: float) -> Losses:
         assert batch.tissue is not None and batch.is_grafted is not None
         logits = network(batch.images).float()
         cell = logits.shape[-1] // batch.tissue.shape[-1]
-        means = functional.avg_pool2d(logits.detach().unsqueeze(1), cell).squeeze(1)
+        means = around(functional.avg_pool2d(logits.detach().unsqueeze(1), cell).squeeze(1), batch.tissue)
         is_taught, is_one = taught_cells(means, batch.tissue, batch.targets, sure_pure, sure_mixed, sure_rest)
         # Of a tile with a part of the other class all is known.
         has_graft = batch.is_grafted.any(2).any(1)[:, None, None]
@@ -98,6 +101,16 @@ def label_losses(sure_pure: float, sure_mixed: float, sure_rest: float) -> Calla
         return Losses(entropy, entropy.detach(), _undefined(entropy), accuracy)
 
     return losses
+
+
+def around(means: Tensor, tissue: Tensor) -> Tensor:
+    """The mean (tiles, cells, cells) over each cell and the tissue around it; 0 where there is none."""
+    is_there = tissue.to(means.dtype)
+    near, there = (
+        functional.avg_pool2d(values.unsqueeze(1), _AROUND_CELLS, stride=1, padding=_AROUND_CELLS // 2).squeeze(1)
+        for values in (means * is_there, is_there)
+    )
+    return near / there.clamp(min=torch.finfo(means.dtype).tiny)
 
 
 def taught_cells(
