@@ -38,7 +38,7 @@ def choose_device(name: str, local_rank: int = 0) -> torch.device:
 
 
 def mixed_precision(device: torch.device, precision: str = "auto") -> AbstractContextManager[None]:
-    """Numbers of `precision` where that is safe; `auto` is bfloat16 where a GPU computes in it, otherwise float32.
+    """Numbers of `precision`; `auto` is bfloat16 where a GPU computes in it, otherwise float32.
 
     On a CPU bfloat16 has to be asked for: some only emulate it, at an eighth of the speed.
     """

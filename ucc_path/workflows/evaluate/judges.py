@@ -24,7 +24,7 @@ Labels = NDArray[np.uint8]
 Floats = NDArray[np.float32]
 
 MIRRORED_PX = 32
-"""How much of a tile is mirrored around it, for a network of pixels; a multiple of what such a network can take."""
+"""How much of a tile is mirrored around it, at least, for a network of pixels."""
 _CHANNELS = 3
 
 
@@ -102,9 +102,9 @@ class PixelJudge:
 
     def _verdict(self, tile: Tile, table: Floats) -> Verdict:
         side = len(tile.image)
-        around = (MIRRORED_PX, self._side_px - side + MIRRORED_PX)
+        around = (MIRRORED_PX, self._side_px - side - MIRRORED_PX)
         whole = np.pad(tile.image, (around, around, (0, 0)), mode="reflect")
-        shares = self._engine(whole[None], table)[0][:side, :side, 0]
+        shares = self._engine(whole[None], table)[0][:, :, 0]
         (rows, cols), patch = tile.is_judged.shape, tile.patch_px
         means = shares[: rows * patch, : cols * patch].reshape(rows, patch, cols, patch).mean(axis=(1, 3))
         is_judged = tile.on_pixels(tile.is_judged.astype(np.uint8)) != 0

@@ -117,10 +117,9 @@ def contestant(run: Run, wishes: SegmentationSettings, device: str, *, tile_px: 
     pixels, remark = None, ""
     if unet is not None:
         multiple = settings.side_multiple
-        side = -(-tile_px // multiple) * multiple
-        shares = CellShares(unet, margin_px=MIRRORED_PX, core_px=side, cell_px=1)
-        whole = side + 2 * MIRRORED_PX
-        engine, remark = _engine(shares, wishes.inference, where, (1, whole, whole, _CHANNELS), threads)
+        side = -(-(tile_px + 2 * MIRRORED_PX) // multiple) * multiple
+        shares = CellShares(unet, margin_px=MIRRORED_PX, core_px=tile_px, cell_px=1)
+        engine, remark = _engine(shares, wishes.inference, where, (1, side, side, _CHANNELS), threads)
         pixels = PixelJudge(model, engine, side)
         if unet is network:
             return Contestant(run.name, pixels, run=run, remark=remark)
