@@ -126,6 +126,20 @@ def test_the_mask_of_a_unet_counts_on_the_grid_and_by_its_pixels(
     assert counts_in(report, "unet", tile) == counted(on_grid, truth)
 
 
+def test_a_network_whose_stride_does_not_divide_the_side_of_a_tile_is_judged_too(
+    forks: Forks, clustered_run: Path, dataset: Path, tmp_path: Path
+) -> None:
+    """Tiles of 64 px, and pictures whose side has to be a multiple of 12."""
+    (tmp_path / "odd.toml").write_text(TINY.replace("patch_px = 16", "patch_px = 24\nstem_stride = 3"))
+    how = ("--settings", "odd.toml", "--model", "unet", "--steps", "2", "-o", "odd")
+    done = forks.start(tmp_path, "train", clustered_run.parent / "dataset", *how).wait()
+    assert done.returncode == 0, done.stderr
+    evaluated(dataset, tmp_path / "odd", output=tmp_path / "report")
+    tiles = {row.tile_id for row in tiles_csv.read(dataset) if row.split == "test"}
+    assert {row["image"] for row in table_rows(tmp_path / "report" / "images.csv") if row["model"] == "odd"} == tiles
+    assert all(sum(counts_in(tmp_path / "report", "odd-pixels", tile)) == SIDE**2 for tile in tiles)
+
+
 def test_with_nothing_drawn_all_tumour_is_missed_and_all_else_right(report: Path, dataset: Path) -> None:
     for row in tiles_csv.read(dataset):
         if row.split == "test":
