@@ -368,3 +368,21 @@ def test_a_second_round_is_begun_anew_where_the_first_goes_on(
     assert done.returncode == 0, done.stderr
     assert run_json.read(tmp_path / "run")["second_round"]["resumed_at_step"] is None
     assert_same(tmp_path / "run", tmp_path / "whole")
+
+
+def test_fewer_steps_than_the_second_round_has_taken_are_refused_with_a_number_that_will_do(
+    start_quick: Start, tmp_path: Path
+) -> None:
+    """The first round stops early, so that fewer steps are enough for it."""
+    unteachable = QUICK.replace("steps = 10", "steps = 200\npatience = 1\nlearning_rate = 1e-30")
+    (tmp_path / "tiny.toml").write_text(unteachable)
+    started = start_quick()
+    started.wait_for(lambda: is_saved_after(6, tmp_path / "run"))  # 60 steps, for which 15 of --steps are needed
+    started.send(signal.SIGTERM)
+    assert started.wait().returncode == 130
+    taken = run_json.read(tmp_path / "run")["second_round"]["steps"]
+    least = -(-taken // 4)
+    refused = start_quick("--steps", str(least - 1), "--resume").wait()
+    assert refused.returncode == 2
+    assert f"has taken {taken} steps; give --steps {least} or more" in refused.stderr
+    assert start_quick("--steps", str(least), "--resume").wait().returncode == 0

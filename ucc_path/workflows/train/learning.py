@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
@@ -46,6 +47,7 @@ class Job:
     device: torch.device
     what: str = "training"
     unit: str = "bags"
+    share: float = 1.0  # of --steps that it takes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -213,7 +215,8 @@ def _restore(job: Job, learner: Learner) -> Generator[Event, None, tuple[int | N
                 f"the saved state in {job.run.folder} is not of this model; start anew with --overwrite"
             ) from err
     if learner.step > job.request.training.steps:
-        raise RunError(f"{job.run.folder} has taken {learner.step} steps; give --steps {learner.step} or more")
+        least = math.ceil(learner.step / job.share)
+        raise RunError(f"{job.run.folder} has taken {learner.step} steps; give --steps {least} or more")
     if job.request.resume:
         yield Step(f"Going on at step {learner.step}" if saved else "Nothing was saved: starting at step 0")
     if job.ranks.is_first:

@@ -78,8 +78,8 @@ def refine(
     classes = _classes_of_tiles(job, first, clusters)
     tiles = {split: _tiles(job, split, classes[split]) for split in classes}
     training = _settings(request.training, tiles["train"].images.shape[1])
-    second = replace(job, ranks=ALONE, run=Run(folder, {}), what="second round", unit="tiles")
-    second = replace(second, request=_request(request, training, folder))
+    second = replace(job, ranks=ALONE, run=Run(folder, {}), request=_request(request, training, folder))
+    second = replace(second, what="second round", unit="tiles", share=training.refine)
     try:
         sampler = _sampler(second, tiles, "train")
     except DatasetError as err:
