@@ -13,9 +13,8 @@ Each command has one thread, and --jobs of them run side by side. What was finis
 stopped is simply started again. A job that fails costs its own figures; the page says which are missing. Exit status 0:
 all done; 1: some of it failed; 2: bad usage.
 
-On two cores, by the seconds that its jobs took: with --precision bfloat16, on a CPU that computes in it, about 25
-minutes as it is and an hour and a half with --full; --label-cost adds 12 minutes a fold. In float32 it is up to twice
-as long.
+On two cores, with --precision bfloat16 on a CPU that computes in it: 95 minutes with --full, measured; about 18 minutes as
+it is, by the seconds of its jobs. In float32 it is up to twice as long.
 """
 
 from __future__ import annotations
