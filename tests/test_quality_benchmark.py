@@ -289,6 +289,14 @@ def test_a_difference_is_of_the_same_case_and_seed_only() -> None:
     assert [round(one.value.mean, 6) for one in found] == [0.4, 0.4]
 
 
+def test_words_of_a_curve_stand_below_a_valley_and_otherwise_above_where_it_falls() -> None:
+    curve = part("comparison.curve")
+    places = ((0.0, 50.0), (10.0, 80.0), (20.0, 20.0), (30.0, 40.0))  # rows count downwards
+    words = [curve._beside(places, at, "25") for at in range(len(places))]
+    assert [word.place[1] > row for word, (_, row) in zip(words, places, strict=True)] == [False, True, False, False]
+    assert [word.anchor for word in words] == ["start", "middle", "end", "start"]
+
+
 def test_the_curve_has_both_models_and_costs_in_words_of_time() -> None:
     cost, curve = part("comparison.label_cost"), part("comparison.curve")
     estimate = part("comparison.intervals").estimate

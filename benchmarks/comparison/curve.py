@@ -87,9 +87,19 @@ def shapes(points: Sequence[Point], *, title: str, subtitle: str, y_label: str) 
         places = tuple((x(point.seconds), y(point.value.mean)) for point in own)
         drawn += [Stroke(places, colour, 2), *(Dot(place, colour, 4) for place in places)]
         drawn += [Dot((col + 5, 60), colour, 4), Words((col + 16, 64), row)]
-        drawn += [Words((p[0] - 5, p[1] - 7), point.size, anchor="end") for p, point in zip(places, own, strict=True)]
+        drawn += [_beside(places, at, point.size) for at, point in enumerate(own)]
         col += 16 + width_of(row, font_of(_TEXT_PX)) + 24
     return drawn
+
+
+def _beside(places: Sequence[tuple[float, float]], at: int, text: str) -> Words:
+    """The words of a point of a curve, where the curve does not run."""
+    col, row = places[at]
+    before, after = (places[near][1] if 0 <= near < len(places) else row for near in (at - 1, at + 1))
+    if row > before and row > after:  # rows count downwards: a valley
+        return Words((col, row + 18), text, anchor="middle")
+    aside = 5 * ((after > before) - (after < before))  # over the side to which the curve falls
+    return Words((col + aside, row - 8), text, anchor={-5: "end", 0: "middle", 5: "start"}[aside])
 
 
 def as_svg(drawn: Sequence[Shape]) -> str:
