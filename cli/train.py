@@ -7,12 +7,13 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ucc_path.settings import MODELS, PRECISIONS, PRESETS, SUPERVISIONS, TrainingSettings
+from ucc_path.settings import ENCODERS, MODELS, PRECISIONS, PRESETS, SUPERVISIONS, TABLES, TrainingSettings
 
 from . import options
 from .main import EXIT_INTERRUPTED
@@ -24,8 +25,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _UNUSED = {
     "unet": ("supervision", "alpha", "bag_size", "refine"),
-    "supervised": ("supervision", "alpha", "refine"),
-    "autoencoder": ("supervision", "alpha", "refine"),
+    "supervised": ("supervision", "alpha", "refine", "encoder"),
+    "autoencoder": ("supervision", "alpha", "refine", "encoder"),
 }
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _DEFAULT_PRESET = next(iter(PRESETS))
@@ -48,12 +49,16 @@ Examples:
 """
 
 
-def _training(name: str, **extra: Any) -> Callable[[F], F]:
-    """An option for a training setting, with its default in each preset."""
-    values = {preset: getattr(tables["training"], name) for preset, tables in PRESETS.items()}
+def _setting(table: str, name: str, **extra: Any) -> Callable[[F], F]:
+    """An option for a setting of one of the tables of the presets, with its default in each of those."""
+    values = {preset: getattr(tables[table], name) for preset, tables in PRESETS.items()}
     if len(set(values.values())) > 1:
-        extra["shown"] = ", ".join(f"{preset} {value:g}" for preset, value in values.items())
-    return options.setting(TrainingSettings, name, **extra)
+        shown = {preset: f"{value:g}" if isinstance(value, float) else value for preset, value in values.items()}
+        extra["shown"] = ", ".join(f"{preset} {value}" for preset, value in shown.items())
+    return options.setting(TABLES[table], name, **extra)
+
+
+_training = partial(_setting, "training")
 
 
 @click.command(help=_HELP)
@@ -69,6 +74,7 @@ def _training(name: str, **extra: Any) -> Callable[[F], F]:
 )
 @click.option("--model", type=click.Choice(MODELS), default=MODELS[0], show_default=True, help="What is trained.")
 @_training("supervision", type=click.Choice(SUPERVISIONS))
+@_setting("model", "encoder", type=click.Choice(ENCODERS))
 @click.option(
     "--preset",
     type=click.Choice(tuple(PRESETS)),
@@ -115,7 +121,7 @@ def train(
         dataset=dataset,
         output=output,
         model=model,
-        model_settings=options.merged("model", settings, preset=preset),
+        model_settings=options.merged("model", settings, preset=preset, encoder=given.pop("encoder")),
         training=options.merged("training", settings, preset=preset, **training),
         tissue=options.merged("tissue", settings),
         **given,

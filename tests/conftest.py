@@ -195,6 +195,7 @@ TINY = """
 [model]
 patch_px = 16
 width = 4
+encoder = "blocks"
 features = 4
 hidden = [16]
 

@@ -81,7 +81,10 @@ class Shell:
 def run_all(jobs: Sequence[Job], shell: Shell, *, side_by_side: int, say: Callable[[str], None] = print) -> list[str]:
     """Does the jobs in their order, as soon as what they wait for is over; returns why some were not done."""
     require_order(jobs)
-    done = {job.name for job in jobs if job.is_done()}
+    done: set[str] = set()
+    for job in jobs:  # one that waits for what is still to come is not done, whatever an earlier run has left behind
+        if {*job.needs, *job.after} <= done and job.is_done():
+            done.add(job.name)
     waiting = [job for job in jobs if job.name not in done]
     failed: dict[str, str] = {}
     began: dict[Future[None], tuple[Job, float]] = {}

@@ -69,15 +69,19 @@ class Plan:
 
 
 def jobs_of(plan: Plan) -> list[Job]:
-    """In the order in which they are begun: all folds with the first seed come first and make a table by themselves."""
+    """In the order in which they are begun: what is compared comes first, seed by seed, and makes a table by itself."""
     jobs = [_tiling(plan, fold) for fold in plan.folds]
     for seed in plan.seeds:
         for fold in plan.folds:
-            jobs += [_training(plan, fold, seed, row) for row in plan.rows(seed) if row != TWICE]
+            jobs += [_training(plan, fold, seed, row) for row in WHOLE_SLIDES]
             jobs += [_whole_slide(plan, fold, seed, row) for row in WHOLE_SLIDES]
-        for fold in plan.folds:
-            jobs += [_training(plan, fold, seed, row) for row in plan.rows(seed) if row == TWICE]
-            jobs += [_report(plan, fold, seed, split, plan.rows(seed)) for split in SPLITS]
+            jobs += [_report(plan, fold, seed, split, WHOLE_SLIDES) for split in SPLITS]
+    for fold in plan.folds:
+        first = plan.seeds[0]
+        rows = plan.rows(first)
+        beside = sorted(set(rows) - set(WHOLE_SLIDES), key=lambda row: (row == TWICE, row))  # the dearest last
+        jobs += [_training(plan, fold, first, row) for row in beside]
+        jobs += [_report(plan, fold, first, split, rows, again=True) for split in SPLITS]
     for fold in plan.folds if plan.label_cost else ():
         for size in SIZES:
             jobs += _fewer_labels(plan, fold, size)
@@ -123,8 +127,13 @@ def _taught(plan: Plan, work: Callable[[Run], None]) -> Callable[[Run], None]:
     return lambda run: work(lambda *words: run(*words, "--precision", plan.precision))
 
 
-def _report(plan: Plan, fold: int, seed: int, split: str, rows: tuple[str, ...], size: int | None = None) -> Job:
-    """Of all models that there are: one that failed does not cost the figures of the others."""
+def _report(
+    plan: Plan, fold: int, seed: int, split: str, rows: tuple[str, ...], size: int | None = None, *, again: bool = False
+) -> Job:
+    """Of all models that there are: one that failed does not cost the figures of the others.
+
+    `again` is a second one, in place of the first, once there are more of them.
+    """
     output = plan.report(fold, seed, split, size)
     runs = [plan.run(fold, seed, row, size) for row in rows]
 
@@ -140,7 +149,8 @@ def _report(plan: Plan, fold: int, seed: int, split: str, rows: tuple[str, ...],
 
     after = tuple(_name(fold, seed, row, size) for row in rows)
     words = f"ucc-path evaluate --split {split}"
-    return Job(_name(fold, seed, f"report-{split}", size), words, is_done, work, after=after)
+    name = _name(fold, seed, f"report-{split}{'-again' if again else ''}", size)
+    return Job(name, words, is_done, work, after=after)
 
 
 def _models_in(report: Path) -> set[str]:

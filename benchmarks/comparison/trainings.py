@@ -21,9 +21,10 @@ ROWS: dict[str, tuple[str, ...]] = {
     "ucc": ("--supervision", "ucc"),
     "unet": ("--model", "unet"),
     "unet-twice": ("--model", "unet"),
+    "unet-blocks": ("--model", "unet", "--encoder", "blocks"),
     "supervised": ("--model", "supervised"),
 }
-TAUGHT_BY = {"ucc-kinds": "kinds", "ucc": "counts", "unet": "masks", "unet-twice": "masks", "supervised": "masks"}
+TAUGHT_BY = {row: {"ucc-kinds": "kinds", "ucc": "counts"}.get(row, "masks") for row in ROWS}
 TWICE = "unet-twice"
 LABELLED = ("ucc-kinds", "ucc")  # whose time the Unet has at least
 UNET_STEPS = 1000  # at least, unless fewer are asked for

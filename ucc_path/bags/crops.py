@@ -46,7 +46,7 @@ class CropSampler:
                 "or train --model ucc"
             )
         side = tiles.images.shape[1]
-        multiple_px = model.side_multiple
+        multiple_px = model.picture_multiple
         self.crop_px = min(training.crop_px, side) // multiple_px * multiple_px
         if self.crop_px <= 0:
             raise DatasetError(

@@ -62,7 +62,7 @@ class WholeSampler:
     ) -> None:
         check_channels(tiles, model, purpose)
         cell = cell_px(model.patch_px)
-        multiple_px = math.lcm(cell, model.side_multiple)
+        multiple_px = math.lcm(cell, model.picture_multiple)
         self.side_px = tiles.tissue.shape[1] * cell // multiple_px * multiple_px
         if self.side_px == 0:
             raise DatasetError(

@@ -1,5 +1,6 @@
 """Features become clusters, and clusters classes with names."""
 
+from ucc_path.clusters.axes import principal_axes
 from ucc_path.clusters.fitting import (
     UNKNOWN,
     Clusters,
@@ -31,6 +32,7 @@ __all__ = [
     "named_after",
     "nearest",
     "parted_by_counts",
+    "principal_axes",
     "refit",
     "spectral",
 ]

@@ -8,7 +8,7 @@ Its record has the format "ucc-path model", version 1, and these keys, all of th
     model        ucc, unet, supervised or autoencoder
     supervision  what it was taught by: ucc, kind, mask or none
     labels       what the outputs of its head mean, in order
-    settings     the shape of the network: the table [model] of a settings file
+    settings     the shape of the network: the table [model] of a settings file; in a file without it, encoder is blocks
     alpha        weight of the label's loss, 0 to 1; with 1 there is no decoder
     mpp          scale of the patches in um/px
     mean, std    of each channel in the training patches: of x / 255, or of -log10(x / 255) if colours are by slide
@@ -44,6 +44,7 @@ VERSION = 1
 
 _KEYS = {field.name for field in fields(ModelCard)}
 _ASSIGN = "assign"
+_FIRST_ENCODER = "blocks"  # of networks of pixels, before there was another
 _SUPERVISIONS = (*SUPERVISIONS, "mask", "none")
 _DTYPES = (torch.float32, torch.int64)
 _MOST_NAMES = 1000
@@ -114,7 +115,7 @@ def _settings(table: Any, refusal: Refusal) -> ModelSettings:
     if not isinstance(table, Mapping):
         raise refusal("its settings are no table")
     try:
-        settings = from_table(ModelSettings(), table, "its [model]")
+        settings = from_table(ModelSettings(encoder=_FIRST_ENCODER), table, "its [model]")
     except (SettingsError, OverflowError) as err:  # the latter of a number too large to be shown
         reason = str(err).partition(";")[0]  # what to give instead is no help with a file
         is_shown = isinstance(err, SettingsError) and len(reason) < _MOST_LETTERS and reason.isprintable()

@@ -12,6 +12,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+MIXED, UNCLEAR = 2, 3
+"""Labels of tiles besides the two classes: both of them, or one of them and nobody knows which."""
+CLEAR_SHARE = 0.7  # of a tile of one class that a class must have to be it
+
 _AROUND_CELLS = 5  # along a side, the cell itself included: a patch and a little more
 
 
@@ -74,33 +78,47 @@ def mask_losses(network: nn.Module, batch: Batch, alpha: float) -> Losses:
 
 
 def label_losses(sure_pure: float, sure_mixed: float, sure_rest: float) -> Callable[[nn.Module, Batch, float], Losses]:
-    """A network of pixels taught by labels of whole tiles: 0 and 1 are its classes, 2 is a mixture of both.
+    """A network of pixels taught by labels of whole tiles: 0 and 1 are its classes, then MIXED and UNCLEAR.
 
     A label says how much of a tile is of a class, at least. So the network is taught that the likeliest of its tissue,
     by its own opinion, is: all of a tile of class 0, `sure_pure` of one of class 1, and of a mixture `sure_mixed` is of
     class 1 and `sure_rest` of class 0. Of what is left nothing is said. A cell is ranked together with those around it:
     by itself each would be taught to be what it happens to be a little more than its neighbour, and masks became
-    chequered. Where tiles of the two classes have exchanged a part, the class of every pixel is known.
+    chequered. Where tiles of the two classes have exchanged a part, the class of every pixel is known. A tile of an
+    unclear class teaches as soon as the network itself is clear about it.
     """
 
     def losses(network: nn.Module, batch: Batch, alpha: float) -> Losses:
         assert batch.tissue is not None and batch.is_grafted is not None
         logits = network(batch.images).float()
         cell = logits.shape[-1] // batch.tissue.shape[-1]
-        means = around(functional.avg_pool2d(logits.detach().unsqueeze(1), cell).squeeze(1), batch.tissue)
-        is_taught, is_one = taught_cells(means, batch.tissue, batch.targets, sure_pure, sure_mixed, sure_rest)
+        means = functional.avg_pool2d(logits.detach().unsqueeze(1), cell).squeeze(1)
+        labels = settled(means, batch.tissue, batch.targets)
+        means = around(means, batch.tissue)
+        is_taught, is_one = taught_cells(means, batch.tissue, labels, sure_pure, sure_mixed, sure_rest)
         # Of a tile with a part of the other class all is known.
         has_graft = batch.is_grafted.any(2).any(1)[:, None, None]
         weights = _as_pixels(torch.where(has_graft, batch.tissue, is_taught).float(), cell)
         by_part = (batch.targets == 1)[:, None, None] ^ batch.is_grafted
         truth = torch.where(has_graft, by_part.float(), _as_pixels(is_one.float(), cell))
         weights = weights / weights.sum((1, 2), keepdim=True).clamp(min=1)  # tiles count alike
+        weights = weights / weights.sum().clamp(min=1)  # of those that teach anything
         each = functional.binary_cross_entropy_with_logits(logits, truth, reduction="none")
-        entropy = (each * weights).sum((1, 2)).mean()
-        accuracy = (((logits > 0) == (truth > 0)) * weights).sum((1, 2)).mean()
+        entropy = (each * weights).sum()
+        accuracy = (((logits > 0) == (truth > 0)) * weights).sum()
         return Losses(entropy, entropy.detach(), _undefined(entropy), accuracy)
 
     return losses
+
+
+def settled(means: Tensor, tissue: Tensor, labels: Tensor) -> Tensor:
+    """The labels (tiles,), where those that are UNCLEAR become the class that the network gives most of the tissue.
+
+    `means` are its logits (tiles, cells, cells). A tile of which neither class has CLEAR_SHARE stays as it is.
+    """
+    share = ((means > 0) & tissue).sum((1, 2)) / tissue.sum((1, 2)).clamp(min=1)
+    own = torch.where(share >= CLEAR_SHARE, 1, torch.where(share <= 1 - CLEAR_SHARE, 0, UNCLEAR))
+    return torch.where(labels == UNCLEAR, own, labels)
 
 
 def around(means: Tensor, tissue: Tensor) -> Tensor:
@@ -122,7 +140,7 @@ def taught_cells(
     ranks = means.flatten(1).masked_fill(~flat, torch.inf).argsort(dim=1, stable=True).argsort(1)  # of tissue, from 0
     low, high = (
         torch.floor(means.new_tensor(shares)[labels].unsqueeze(1) * count)
-        for shares in ((1.0, 0.0, sure_rest), (0.0, sure_pure, sure_mixed))
+        for shares in ((1.0, 0.0, sure_rest, 0.0), (0.0, sure_pure, sure_mixed, 0.0))
     )
     is_zero, is_one = flat & (ranks < low), flat & (ranks >= count - high)
     return (is_zero | is_one).view_as(tissue), is_one.view_as(tissue)

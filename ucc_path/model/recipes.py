@@ -10,11 +10,12 @@ from torch import Tensor, nn
 
 from ucc_path.errors import ModelError, SettingsError
 from ucc_path.model.card import ModelCard
+from ucc_path.model.lite import CHANNELS
 from ucc_path.model.losses import count_losses, mask_losses, patch_losses, reconstruction_losses
 from ucc_path.model.preparing import Preparation
 from ucc_path.model.training import LossesOf
 from ucc_path.model.ucc import UCC, Autoencoder, PatchClassifier
-from ucc_path.model.unet import Unet
+from ucc_path.model.unet import PixelNetwork, network_of_pixels
 from ucc_path.settings import ASSIGNMENTS, ModelSettings
 
 LOSSES: Mapping[str, LossesOf] = {
@@ -42,7 +43,7 @@ def build(model: str, settings: ModelSettings, *, outputs: int, alpha: float, de
     if model == "ucc":
         return UCC(settings, outputs=outputs, with_decoder=alpha < 1, decode_every=decode_every)
     if model == "unet":
-        return Unet(settings)
+        return network_of_pixels(settings)
     return PatchClassifier(settings) if model == "supervised" else Autoencoder(settings)
 
 
@@ -56,6 +57,10 @@ def check_shape(settings: ModelSettings) -> None:
     if settings.colours == "slide" and settings.channels != 3:
         raise SettingsError(
             f"colours = slide is for stains in 3 channels, not {settings.channels}; set colours = light"
+        )
+    if settings.encoder == "lite0" and settings.channels != CHANNELS:
+        raise SettingsError(
+            f"encoder = lite0 sees colours in {CHANNELS} channels, not {settings.channels}; set encoder = blocks"
         )
     if len(settings.ucc_labels) < 2 or sorted(set(settings.ucc_labels)) != list(settings.ucc_labels):
         raise SettingsError(
@@ -73,7 +78,7 @@ class TrainedModel:
     network: nn.Module
     preparation: Preparation
     centroids: Tensor | None  # (classes, features); None where the network itself names the class
-    pixels: Unet | None = None  # of a UCC model with a second round: what draws its mask
+    pixels: PixelNetwork | None = None  # of a UCC model with a second round: what draws its mask
 
 
 def assemble(card: ModelCard, tensors: Mapping[str, Tensor], device: torch.device) -> TrainedModel:
@@ -89,7 +94,7 @@ def assemble(card: ModelCard, tensors: Mapping[str, Tensor], device: torch.devic
         raise ModelError("the model's classes or labels do not fit its settings; train it again, or get a whole copy")
     with torch.device("meta"):
         network = build(card.model, card.settings, outputs=len(card.labels), alpha=card.alpha)
-        pixels = Unet(card.settings) if _has_pixels(card, tensors) else None
+        pixels = network_of_pixels(card.settings) if _has_pixels(card, tensors) else None
     wanted = {NETWORK + name: value.shape for name, value in network.state_dict().items()}
     if pixels is not None:
         wanted |= {PIXELS + name: value.shape for name, value in pixels.state_dict().items()}

@@ -1,4 +1,4 @@
-"""The fully supervised baseline: a Unet of the same blocks, trained on masks."""
+"""Networks of pixels: a Unet of the same blocks, which one a model has, and how the cells of a slide are seen by it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ucc_path.model.blocks import WideBlock, initialise, norm_layer
+from ucc_path.model.lite import LiteUnet
 from ucc_path.settings import ModelSettings
 
 _PATCHES_AT_ONCE = 256
@@ -41,6 +42,14 @@ class Unet(nn.Module):
         if self.stem_stride > 1:
             logits = functional.interpolate(logits, scale_factor=self.stem_stride, mode="bilinear")
         return logits.squeeze(1)
+
+
+PixelNetwork = Unet | LiteUnet
+
+
+def network_of_pixels(settings: ModelSettings) -> PixelNetwork:
+    """What draws the mask of a tile; sides of pictures are multiples of the settings' `picture_multiple`."""
+    return LiteUnet(is_density=settings.colours == "slide") if settings.encoder == "lite0" else Unet(settings)
 
 
 class CellShares(nn.Module):

@@ -17,6 +17,7 @@ from ucc_path.settings.presets import (
 from ucc_path.settings.stages import (
     ASSIGNMENTS,
     CLEANINGS,
+    ENCODERS,
     INFERENCES,
     MODELS,
     NORMS,
@@ -38,6 +39,7 @@ __all__ = [
     "ASSIGNMENTS",
     "CLEANINGS",
     "DEFAULT_SPLIT",
+    "ENCODERS",
     "EXPERIMENTS",
     "INFERENCES",
     "MODELS",

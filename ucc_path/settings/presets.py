@@ -31,7 +31,7 @@ TABLES: dict[str, type[Any]] = {
 PRESETS: dict[str, dict[str, Any]] = {
     "fast": {"model": ModelSettings(), "training": TrainingSettings()},
     "paper": {
-        "model": ModelSettings(width=16, stem_stride=1, normalise=True),
+        "model": ModelSettings(width=16, stem_stride=1, encoder="blocks", normalise=True),
         "training": TrainingSettings(
             learning_rate=1e-4,
             steps=200_000,
@@ -58,7 +58,13 @@ _IMAGES: dict[str, dict[str, Any]] = {
     # Counts are learnt from digits in minutes by batches that are normed, many bags a step and a step size that falls.
     "fast": {
         "model": ModelSettings(
-            channels=1, colours="light", norm="batch", features=10, ucc_labels=(1, 2, 3, 4), classes=10
+            channels=1,
+            colours="light",
+            norm="batch",
+            encoder="blocks",
+            features=10,
+            ucc_labels=(1, 2, 3, 4),
+            classes=10,
         ),
         "training": TrainingSettings(
             learning_rate=1e-3,
@@ -79,6 +85,7 @@ _IMAGES: dict[str, dict[str, Any]] = {
             colours="light",
             width=16,
             stem_stride=1,
+            encoder="blocks",
             normalise=True,
             features=10,
             ucc_labels=(1, 2, 3, 4),

@@ -9,6 +9,7 @@ from ucc_path.settings.checking import setting
 NORMS = ("none", "group", "batch")
 POOLINGS = ("kde", "average")
 COLOURS = ("slide", "light")
+ENCODERS = ("lite0", "blocks")
 SUPERVISIONS = ("ucc", "kind")
 ASSIGNMENTS = ("centroids", "head", "pixels")
 REFITS = ("none", "kmeans", "spectral", "merge")
@@ -81,6 +82,12 @@ class ModelSettings:
         2, "stride of the first convolution; 2 makes everything after it four times cheaper", low=1, high=8
     )
     norm: str = setting("none", "norm before each activation; batch depends on the rest of the batch", choices=NORMS)
+    encoder: str = setting(
+        "lite0",
+        "what a network of pixels (the second round, the Unet) sees with: EfficientNet-Lite0, which has learnt from "
+        "photographs, or blocks as of the extractor, which have not",
+        choices=ENCODERS,
+    )
     features: int = setting(16, "features of a patch, J in the paper", low=1, high=4096)
     pooling: str = setting("kde", "how the features of a bag become one vector", choices=POOLINGS)
     bins: int = setting(11, "places on [0, 1] where a feature's density is sampled", low=2, high=1024)
@@ -96,8 +103,13 @@ class ModelSettings:
 
     @property
     def side_multiple(self) -> int:
-        """What the side of a picture must be a multiple of: two blocks halve what the first convolution leaves."""
+        """What the side of a patch must be a multiple of: two blocks halve what the first convolution leaves."""
         return 4 * self.stem_stride
+
+    @property
+    def picture_multiple(self) -> int:
+        """What the side of a picture must be a multiple of, for a network of pixels; lite0 halves it four times."""
+        return 16 if self.encoder == "lite0" else self.side_multiple
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +150,7 @@ class TrainingSettings:
         high=1,
     )
     refine: float = setting(
-        0.5,
+        0.2,
         "steps of the second round, in which a network of pixels learns from the same labels, as a share of steps; "
         "0 is none",
         low=0,
@@ -151,10 +163,10 @@ class TrainingSettings:
         high=1,
     )
     sure_mixed: float = setting(
-        0.4, "share of the tissue of a mixture, the likeliest, that the second round calls metastases", low=0, high=1
+        0.5, "share of the tissue of a mixture, the likeliest, that the second round calls metastases", low=0, high=1
     )
     sure_rest: float = setting(
-        0.5, "share of the tissue of a mixture, the least likely, that the second round calls normal", low=0, high=1
+        0.4, "share of the tissue of a mixture, the least likely, that the second round calls normal", low=0, high=1
     )
     graft: float = setting(
         0.5,

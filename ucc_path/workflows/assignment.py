@@ -12,7 +12,7 @@ from torch import nn
 from ucc_path.errors import SettingsError
 from ucc_path.features.heads import CountHead
 from ucc_path.mask.deciding import ByCentroids, ByHead, ByProbability, Decision
-from ucc_path.model import Unet
+from ucc_path.model import PixelNetwork
 from ucc_path.model.recipes import CLUSTERED, TrainedModel
 from ucc_path.settings import ASSIGNMENTS, SegmentationSettings
 
@@ -50,7 +50,7 @@ def decision_of(
         return ByHead(head, neighbours, cells_a_patch)
     if assign == CENTROIDS and model.centroids is not None:
         return ByCentroids(model.centroids.numpy())
-    has_pixels = assign == PIXELS or isinstance(model.network, Unet)
+    has_pixels = assign == PIXELS or isinstance(model.network, PixelNetwork)
     return ByProbability(_second_or_not if has_pixels else _by_last_layer(model.network))
 
 

@@ -15,6 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from ucc_path.ahead import usable_cores
+from ucc_path.errors import ModelError
 
 PASS, WARN, FAIL = "PASS", "WARN", "FAIL"
 
@@ -41,6 +42,7 @@ def examine(folder: Path) -> Iterator[Finding]:
         _python,
         _openslide,
         _torch,
+        _weights,
         _gpu,
         _compiler,
         _openvino,
@@ -114,6 +116,20 @@ def _torch() -> Finding:
     is_quick = not emulates_bfloat16(torch.device("cpu"))
     hint = "; this CPU computes in bfloat16, so train --precision bfloat16 is quicker" if is_quick else ""
     return Finding(PASS, "PyTorch", f"{torch.__version__}{hint}")
+
+
+def _weights() -> Finding:
+    """Not only found: read, and compared with what is known."""
+    try:
+        from ucc_path.formats import lite0_pth
+    except (ImportError, OSError):
+        return Finding(WARN, "Weights", "not looked at, since PyTorch cannot be loaded", "mend PyTorch first")
+    try:
+        lite0_pth.read(lite0_pth.require())
+    except ModelError as err:
+        what, _, fix = str(err).rpartition("; ")
+        return Finding(WARN, "Weights", what, fix)
+    return Finding(PASS, "Weights", "EfficientNet-Lite0, which networks of pixels begin with in train")
 
 
 def _gpu() -> Finding:

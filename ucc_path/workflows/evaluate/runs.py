@@ -21,7 +21,7 @@ from ucc_path.formats import metrics_csv, model_safetensors, run_json
 from ucc_path.formats.metrics_csv import MetricsRow
 from ucc_path.formats.tile_store import SAME_MPP
 from ucc_path.formats.tiles_csv import TileRow
-from ucc_path.model import UCC, Unet
+from ucc_path.model import UCC, PixelNetwork
 from ucc_path.model.card import ModelCard
 from ucc_path.model.devices import choose_device
 from ucc_path.model.recipes import assemble
@@ -113,10 +113,10 @@ def contestant(run: Run, wishes: SegmentationSettings, device: str, *, tile_px: 
     if not isinstance(network, UCC):
         wishes = replace(wishes, assign="model")  # what is wished for concerns those that have a head
     assign = assignment_of(model, head, wishes)
-    unet = network if isinstance(network, Unet) else model.pixels if assign == BY_PIXELS else None
+    unet = network if isinstance(network, PixelNetwork) else model.pixels if assign == BY_PIXELS else None
     pixels, remark = None, ""
     if unet is not None:
-        multiple = settings.side_multiple
+        multiple = settings.picture_multiple
         side = -(-(tile_px + 2 * MIRRORED_PX) // multiple) * multiple
         shares = CellShares(unet, margin_px=MIRRORED_PX, core_px=tile_px, cell_px=1)
         engine, remark = _engine(shares, wishes.inference, where, (1, side, side, _CHANNELS), threads)

@@ -20,7 +20,7 @@ from ucc_path.features.reading import PatchReader, PictureReader, PictureShape
 from ucc_path.formats import model_safetensors
 from ucc_path.geometry import Cell
 from ucc_path.mask.deciding import Decision
-from ucc_path.model import UCC, Unet
+from ucc_path.model import UCC, PixelNetwork
 from ucc_path.model.devices import choose_device
 from ucc_path.model.recipes import TrainedModel, assemble
 from ucc_path.model.unet import CellShares, CellValues
@@ -98,14 +98,14 @@ def load(spec: ModelSpec) -> Loaded:
             f"--refit-merge is for models that count classes, and {spec.path} is a model {card.model}; give --refit"
         )
     pictures = None
-    unet = model.network if isinstance(model.network, Unet) else model.pixels if assign == PIXELS else None
+    unet = model.network if isinstance(model.network, PixelNetwork) else model.pixels if assign == PIXELS else None
     network: nn.Module
     if unet is None:
         network = model.network.get_submodule("extractor")
     else:
         margin_px = max(UNET_MARGIN_PX, settings.patch_px - stride_px)  # a patch may reach further than a Unet looks
         pictures = PictureShape.of(
-            settings.patch_px, stride_px, margin_px=margin_px, multiple_px=settings.side_multiple
+            settings.patch_px, stride_px, margin_px=margin_px, multiple_px=settings.picture_multiple
         )
         shares = CellShares(unet, margin_px=margin_px, core_px=pictures.core_px, cell_px=stride_px)
         network = shares

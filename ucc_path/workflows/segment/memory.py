@@ -98,7 +98,7 @@ def in_words(name: str) -> Iterator[None]:
         yield
     except UccPathError:
         raise
-    except (MemoryError, RuntimeError) as err:
+    except (MemoryError, RuntimeError, ImportError) as err:  # the last of a codec that is loaded when it is needed
         if isinstance(err, RuntimeError) and not any(word in str(err).lower() for word in _FULL):
             raise
         raise TooLargeError(

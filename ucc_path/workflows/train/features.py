@@ -1,19 +1,23 @@
-"""The features of all patches of tissue of the tiles of a split, as the first round has learnt them."""
+"""What is known of all patches of tissue of the tiles of a split, by the first round or from photographs."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from ucc_path.bags import patches_of_tiles, patches_of_tissue
 from ucc_path.features import features_of
+from ucc_path.model.lite import SIDE_MULTIPLE, CellKnowledge, LiteEncoder
 from ucc_path.workflows.train.data import tile_set
+from ucc_path.workflows.train.first_weights import load
 from ucc_path.workflows.train.learning import Job, Lesson
 
 _TILES_AT_ONCE = 16
 _LEAST_SPREAD = 1e-3  # of a feature; less is no feature
+_MIRRORED_PX = 32  # around a tile, where nothing is known
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,5 +57,33 @@ def features_of_tiles(job: Job, lesson: Lesson, split: str) -> PatchFeatures:
         if len(patches):
             stain = None if tiles.standard is None else tiles.standard[own]
             features.append(features_of(patches, extractor, lesson.preparation, job.device, stain))
-    slides = np.unique([row.slide for row in job.rows[split].rows], return_inverse=True)[1]
-    return PatchFeatures(np.concatenate(features), np.nonzero(is_tissue)[0], np.asarray(slides, np.int64))
+    return PatchFeatures(np.concatenate(features), np.nonzero(is_tissue)[0], _slides(job, split))
+
+
+def knowledge_of_tiles(job: Job, lesson: Lesson, split: str) -> PatchFeatures:
+    """What one who knows photographs sees in each patch and around it; nothing of it was learnt from the tiles."""
+    settings = job.request.model_settings
+    tiles = tile_set(job.run.tiles, split, job.rows[split], settings.colours)
+    is_tissue = patches_of_tissue(np.asarray(tiles.tissue), job.request.training.min_tissue)
+    encoder = LiteEncoder(is_density=settings.colours == "slide")
+    load(encoder)
+    cells, side_px = is_tissue.shape[1], tiles.images.shape[1]
+    beyond = -(side_px + 2 * _MIRRORED_PX) % SIDE_MULTIPLE
+    around = (_MIRRORED_PX, _MIRRORED_PX + beyond)
+    seen = CellKnowledge(encoder, margin_px=_MIRRORED_PX, cells=cells, cell_px=settings.patch_px)
+    seen = seen.to(job.device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
+    found = []
+    for first in range(0, len(is_tissue), _TILES_AT_ONCE):
+        chosen = slice(first, first + _TILES_AT_ONCE)
+        images = np.pad(tiles.images[chosen], ((0, 0), around, around, (0, 0)), mode="reflect")
+        pixels = torch.from_numpy(images).to(job.device)
+        stain = None if tiles.standard is None else torch.from_numpy(tiles.standard[chosen]).to(job.device)
+        with torch.no_grad():
+            values = seen(lesson.preparation(pixels, stain)).cpu().numpy()
+        found.append(values[is_tissue[chosen]])
+    return PatchFeatures(np.concatenate(found), np.nonzero(is_tissue)[0], _slides(job, split))
+
+
+def _slides(job: Job, split: str) -> NDArray[np.int64]:
+    """The slide of each tile, as a number."""
+    return np.asarray(np.unique([row.slide for row in job.rows[split].rows], return_inverse=True)[1], np.int64)

@@ -24,6 +24,7 @@ from ucc_path.model.training import Evaluation, Learner
 from ucc_path.workflows.events import Detail, Event, Notice, Progress, Step
 from ucc_path.workflows.train.batches import Batches, Sampler, colours_of, make_sampler, tumour_share
 from ucc_path.workflows.train.data import Rows, tile_set
+from ucc_path.workflows.train.first_weights import begin
 from ucc_path.workflows.train.outcome import BAGS_OF_TILE, entropy_of
 from ucc_path.workflows.train.request import TrainRequest
 from ucc_path.workflows.train.run_folder import Run
@@ -108,6 +109,7 @@ def prepare(job: Job, when_ready: Callable[[], None] = lambda: None) -> Generato
         alpha=request.training.alpha,
         decode_every=request.training.decode_every,
     )
+    begin(network)
     learner = Learner(network, LOSSES[request.model], request.training, job.device, job.ranks)
     preparation = Preparation(settings.colours, *levels).to(job.device)
     return Lesson(learner, preparation, levels, train, val, _guess(request, val or plain, preparation))

@@ -3,7 +3,7 @@
 A patch by itself shows a few cells; a Unet sees what lies around them, and draws finer masks. It needs to be told the
 class of whole tiles. Where kinds are taught they say it. Where only counts are, the features of the first round do:
 patches are put into small clusters, the clusters into two groups by the counts of the tiles, and a tile of one class
-is of the group that has most of it; one that is of neither teaches nothing.
+is of the group that has most of it; of one that is of neither the network itself says the class, once it can.
 """
 
 from __future__ import annotations
@@ -18,27 +18,28 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ucc_path.bags import TileSet, WholeSampler, tiles_a_step
-from ucc_path.clusters import UNKNOWN, Clusters, Parting, kmeans, named, nearest, parted_by_counts
+from ucc_path.clusters import UNKNOWN, Clusters, Parting, kmeans, named, nearest, parted_by_counts, principal_axes
 from ucc_path.errors import DatasetError, DivergedError
 from ucc_path.formats import metrics_csv, png, resume_state
 from ucc_path.formats.metrics_csv import MetricsRow
-from ucc_path.model import Unet
+from ucc_path.model import network_of_pixels
 from ucc_path.model.devices import ALONE
-from ucc_path.model.losses import label_losses
+from ucc_path.model.losses import CLEAR_SHARE, MIXED, UNCLEAR, label_losses
 from ucc_path.model.training import Learner
 from ucc_path.settings import TrainingSettings
 from ucc_path.tiles.labelling import CLASSES, UCC_OF_KIND
 from ucc_path.workflows.events import Event, Notice, Step
 from ucc_path.workflows.train.data import tile_set
-from ucc_path.workflows.train.features import features_of_tiles
+from ucc_path.workflows.train.features import features_of_tiles, knowledge_of_tiles
+from ucc_path.workflows.train.first_weights import begin
 from ucc_path.workflows.train.learning import INTERRUPTED, Job, Lesson, Pace, learn
 from ucc_path.workflows.train.outcome import entropy_of, loss_picture
 from ucc_path.workflows.train.request import TrainRequest
 from ucc_path.workflows.train.run_folder import LOSS_PICTURE, RESUME, SECOND_ROUND, Run, clear
 
-MIXED = len(CLASSES)
-_CLEAR_SHARE = 0.7  # of a tile of one class that one group must have
+_NAMES = (*CLASSES, "mixture", "unclear")
 _PATCHES_FOR_CLUSTERS, _CUTS = 10_000, 12
+_AXES = 16  # of what is known of patches that clusters are made of: the others are mostly chance
 _RISING_STEPS, _FALLING_SHARE = 50, 0.5
 
 
@@ -95,7 +96,9 @@ def refine(
     torch.manual_seed(training.seed)
     losses = label_losses(training.sure_pure, training.sure_mixed, training.sure_rest)
     # The step size falls to nothing, so the last weights are the steadiest; a few val labels would choose by chance.
-    learner = Learner(Unet(request.model_settings), losses, training, job.device, keeps_last=True)
+    network = network_of_pixels(request.model_settings)
+    begin(network)
+    learner = Learner(network, losses, training, job.device, keeps_last=True)
     guess = entropy_of(np.full(len(CLASSES), 1 / len(CLASSES)))
     lesson = replace(first, learner=learner, train=sampler, val=val, guess=guess)
     yield Step(f"Second round: {learner.parameters:,} parameters learn where in the tiles the classes are")
@@ -140,7 +143,7 @@ def _sampler(job: Job, tiles: dict[str, TileSet], split: str) -> WholeSampler:
         job.request.model_settings,
         job.request.training,
         purpose=split,
-        label_names=(*CLASSES, "mixture"),
+        label_names=_NAMES if (tiles[split].labels == UNCLEAR).any() else _NAMES[:UNCLEAR],
         augmented=split == "train",
     )
 
@@ -150,17 +153,20 @@ def _tiles(job: Job, split: str, classes: NDArray[np.int64]) -> TileSet:
 
 
 def _classes_of_tiles(job: Job, lesson: Lesson, clusters: Clusters) -> dict[str, NDArray[np.int64]]:
-    """The class of each tile of each split, MIXED where it has two, by its kind or by the first round."""
+    """The class of each tile of each split by its kind or by its count: MIXED where it has two, UNCLEAR or UNKNOWN."""
     mixed = {split: _is_mixed(job, split) for split in job.rows if job.rows[split].rows}
     if job.request.supervision == "kind":
         return {split: np.where(mixed[split], MIXED, job.rows[split].kinds()) for split in mixed}
     shares = _shares_of_second(job, lesson, clusters, mixed)
-    return {split: np.where(mixed[split], MIXED, _likely_classes(shares[split], mixed[split])) for split in mixed}
+    classes = {split: np.where(mixed[split], MIXED, _likely_classes(shares[split], mixed[split])) for split in mixed}
+    # Of the train tiles the network itself will say; to judge it only what is known counts.
+    is_unclear = (classes["train"] == UNKNOWN) & np.isfinite(shares["train"])
+    return classes | {"train": np.where(is_unclear, UNCLEAR, classes["train"])}
 
 
 def _likely_classes(shares: NDArray[np.float64], is_mixed: NDArray[np.bool_]) -> NDArray[np.int64]:
     """The class of each tile by its share of the second; where it is not clear none, unless no tile is left for one."""
-    for least in (_CLEAR_SHARE, 0.5):
+    for least in (CLEAR_SHARE, 0.5):
         classes = np.where(shares >= least, 1, np.where(shares <= 1 - least, 0, UNKNOWN))  # of nan it is neither
         if all(bool((classes[~is_mixed] == place).any()) for place in range(len(CLASSES))):
             break
@@ -181,8 +187,11 @@ def _shares_of_second(
     It is nan of a tile without a patch of tissue, of which nobody knows.
     """
     request = job.request
-    found = {split: features_of_tiles(job, lesson, split) for split in mixed}
+    knows = knowledge_of_tiles if request.model_settings.encoder == "lite0" else features_of_tiles
+    found = {split: knows(job, lesson, split) for split in mixed}
     train, alike = found["train"], {split: patches.alike() for split, patches in found.items()}
+    axes = principal_axes(alike["train"], _AXES)
+    alike = {split: values @ axes for split, values in alike.items()}
     every = max(1, len(train.features) // _PATCHES_FOR_CLUSTERS)
     count = min(request.training.small_clusters, len(train.features))
     best: Parting | None = None
@@ -203,7 +212,7 @@ def _shares_of_second(
         order, _ = named(assigned, kinds, len(CLASSES))
     else:
         order = np.arange(len(CLASSES))
-        agree = np.mean(nearest(train.features, clusters.centroids) == assigned)
+        agree = np.mean(nearest(features_of_tiles(job, lesson, "train").features, clusters.centroids) == assigned)
         order = order if agree >= 0.5 else order[::-1]
     is_second = is_second if order[1] == 1 else ~is_second
     has_patches = {split: shares[split].any(axis=1) for split in shares}

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ucc_path.errors import SettingsError
-from ucc_path.formats import tensorboard_log
+from ucc_path.formats import lite0_pth, tensorboard_log
 from ucc_path.model.recipes import LEARNS_FROM_MASKS, check_shape
 from ucc_path.settings import MODELS, ModelSettings, TissueSettings, TrainingSettings
 from ucc_path.tiles.labelling import KINDS
@@ -74,6 +74,9 @@ def checked(request: TrainRequest, processes: int) -> TrainRequest:
         )
     if request.tensorboard:
         tensorboard_log.require()
+    draws = request.model == "unet" or (request.model == "ucc" and training.refine > 0)
+    if draws and request.model_settings.encoder == "lite0":
+        lite0_pth.require()
     if request.model == "ucc" and training.alpha == 0:  # nothing is learnt from labels then
         return replace(request, model="autoencoder")
     return request
