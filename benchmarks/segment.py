@@ -39,7 +39,7 @@ from ucc_path.features.cells import CellPlan, blocks, tissue_cells
 from ucc_path.features.reading import PatchReader
 from ucc_path.features.staining import standard_of_slide
 from ucc_path.formats import model_safetensors
-from ucc_path.model import UCC, Unet
+from ucc_path.model import UCC, network_of_pixels
 from ucc_path.model.card import ModelCard
 from ucc_path.model.recipes import ASSIGN_PIXELS, CENTROIDS, NETWORK, PIXELS
 from ucc_path.settings import ASSIGNMENTS, PRESETS, SegmentationSettings, TissueSettings
@@ -249,7 +249,7 @@ def _model(arguments: argparse.Namespace, folder: Path) -> Path:
     tensors = {NETWORK + name: value for name, value in network.state_dict().items()}
     tensors[CENTROIDS] = torch.stack([torch.full((settings.features,), value) for value in (0.4, 0.6)])
     if arguments.second_round:
-        tensors |= {PIXELS + name: value for name, value in Unet(settings).state_dict().items()}
+        tensors |= {PIXELS + name: value for name, value in network_of_pixels(settings).state_dict().items()}
     card = ModelCard(
         model="ucc",
         supervision="ucc",

@@ -42,6 +42,7 @@ CHAPTERS: Mapping[str, Mapping[str, str]] = {
         "run_json": "run.json",
         "tensorboard_log": "tensorboard/",
         "resume_state": "resume/",
+        "lite0_pth": "What lite0 begins with",
     },
     "Segmented slides, from segment": {
         "label_tiff": "The TIFFs",

@@ -44,7 +44,7 @@ def test_every_requirement_is_pinned_for_make() -> None:
     wanted = [*PROJECT["project"]["dependencies"], *PROJECT["project"]["optional-dependencies"]["dev"]]
     for extra in ("cluster", "openvino", "tensorboard"):
         wanted += PROJECT["project"]["optional-dependencies"][extra]
-    names = {re.split(r"[>\[]", requirement)[0].lower() for requirement in wanted} - {PROJECT["project"]["name"]}
+    names = {re.split(r"[=>\[]", requirement)[0].lower() for requirement in wanted} - {PROJECT["project"]["name"]}
     assert names - pinned == set()
 
 

@@ -149,6 +149,14 @@ def test_jobs_come_after_all_that_they_wait_for(tmp_path: Path) -> None:
     assert "fold-0/labels-25/unet" in by_name
 
 
+def test_what_is_compared_comes_first_and_has_a_report_before_what_stands_beside_it(tmp_path: Path) -> None:
+    names = [job.name for job in part("comparison.plan").jobs_of(make_plan(tmp_path, seeds=(0, 1), label_cost=True))]
+    beside = [f"fold-{fold}/seed-0/{row}" for fold in (0, 4) for row in ("unet-blocks", "supervised", "unet-twice")]
+    compared = [f"fold-{fold}/seed-{seed}/report-test" for fold in (0, 4) for seed in (0, 1)]
+    assert max(map(names.index, compared)) < names.index("fold-0/labels-25/unet") < min(map(names.index, beside))
+    assert names.index("fold-0/seed-0/unet-twice") < names.index("fold-0/seed-0/report-test-again")
+
+
 def test_jobs_that_would_wait_for_ever_are_refused() -> None:
     with pytest.raises(ValueError, match="does not come before"):
         part("comparison.jobs").require_order([make_job("a", [], needs=("b",)), make_job("b", [])])
@@ -161,6 +169,14 @@ def test_jobs_are_done_in_order_and_finished_ones_not_again(tmp_path: Path) -> N
     assert (failures, done) == ([], ["tiles", "b", "c"])
     assert "1 of them done before" in said[0]
     assert said[-1].startswith("c: ") and said[-1].endswith("0 left")
+
+
+def test_what_an_earlier_run_left_is_done_again_where_what_it_waits_for_is_still_to_come(tmp_path: Path) -> None:
+    done = ["report", "again"]
+    jobs = [make_job("report", done), make_job("model", done), make_job("again", done, after=("report", "model"))]
+    failures, said = run_jobs(jobs, tmp_path)
+    assert (failures, done) == ([], ["report", "again", "model", "again"])
+    assert "1 of them done before" in said[0]
 
 
 def test_a_job_that_fails_costs_those_that_need_it_and_no_others(tmp_path: Path) -> None:

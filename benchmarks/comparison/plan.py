@@ -76,15 +76,15 @@ def jobs_of(plan: Plan) -> list[Job]:
             jobs += [_training(plan, fold, seed, row) for row in WHOLE_SLIDES]
             jobs += [_whole_slide(plan, fold, seed, row) for row in WHOLE_SLIDES]
             jobs += [_report(plan, fold, seed, split, WHOLE_SLIDES) for split in SPLITS]
+    for fold in plan.folds if plan.label_cost else ():
+        for size in SIZES:
+            jobs += _fewer_labels(plan, fold, size)
     for fold in plan.folds:
         first = plan.seeds[0]
         rows = plan.rows(first)
         beside = sorted(set(rows) - set(WHOLE_SLIDES), key=lambda row: (row == TWICE, row))  # the dearest last
         jobs += [_training(plan, fold, first, row) for row in beside]
         jobs += [_report(plan, fold, first, split, rows, again=True) for split in SPLITS]
-    for fold in plan.folds if plan.label_cost else ():
-        for size in SIZES:
-            jobs += _fewer_labels(plan, fold, size)
     return jobs
 
 

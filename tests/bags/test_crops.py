@@ -14,6 +14,7 @@ from ucc_path.errors import DatasetError
 from ucc_path.settings import ModelSettings, TrainingSettings
 
 SIDE = 50
+MODEL = ModelSettings(encoder="blocks")
 TRAINING = TrainingSettings(crop_px=24, stain_jitter=0.0)
 NAMES = ("normal", "metastases", "mixture")
 
@@ -42,12 +43,12 @@ def make_sampler(
     names: Sequence[str] = NAMES,
     augmented: bool = True,
     purpose: str = "train",
-    model: ModelSettings | None = None,
+    model: ModelSettings = MODEL,
     **training: object,
 ) -> CropSampler:
     return CropSampler(
         make_tiles() if tiles is None else tiles,
-        model or ModelSettings(),
+        model,
         dataclasses.replace(TRAINING, **training),  # type: ignore[arg-type]
         purpose=purpose,
         label_names=names,
@@ -86,9 +87,22 @@ def test_without_augmentation_a_crop_is_the_centre_of_its_tile_as_it_is() -> Non
         assert np.array_equal(crops.images, tiles.images[chosen, 13:37, 13:37])
 
 
-@pytest.mark.parametrize(("crop_px", "side", "expected"), [(24, 50, 24), (30, 50, 24), (192, 50, 48), (48, 48, 48)])
-def test_a_crop_fits_into_its_tile_and_can_be_halved_three_times(crop_px: int, side: int, expected: int) -> None:
-    sampler = make_sampler(make_tiles(side=side), crop_px=crop_px)
+@pytest.mark.parametrize(
+    ("encoder", "crop_px", "side", "expected"),
+    [
+        ("blocks", 24, 50, 24),
+        ("blocks", 30, 50, 24),
+        ("blocks", 192, 50, 48),
+        ("blocks", 48, 48, 48),
+        ("lite0", 24, 50, 16),
+        ("lite0", 32, 50, 32),
+        ("lite0", 192, 50, 48),
+    ],
+)
+def test_a_crop_fits_into_its_tile_and_can_be_halved_as_often_as_the_network_does(
+    encoder: str, crop_px: int, side: int, expected: int
+) -> None:
+    sampler = make_sampler(make_tiles(side=side), model=ModelSettings(encoder=encoder), crop_px=crop_px)
     assert sampler.crop_px == expected
     assert sampler.draw(0, 2).images.shape == (2, expected, expected, 3)
 
@@ -136,6 +150,8 @@ def test_tiles_without_masks_are_refused() -> None:
 def test_crops_too_small_to_be_halved_are_refused() -> None:
     with pytest.raises(DatasetError, match=r"^crops of 24 px from tiles of 7 px are smaller than 8 px; set a larger"):
         make_sampler(make_tiles(side=7))
+    with pytest.raises(DatasetError, match=r"^crops of 24 px from tiles of 15 px are smaller than 16 px; set a larger"):
+        make_sampler(make_tiles(side=15), model=ModelSettings(encoder="lite0"))
 
 
 def test_a_label_without_tiles_and_tiles_of_other_channels_are_refused() -> None:

@@ -14,7 +14,7 @@ from ucc_path.errors import DatasetError
 from ucc_path.settings import ModelSettings, TrainingSettings
 
 SIDE, CELL = 48, 4
-MODEL = ModelSettings(patch_px=16)
+MODEL = ModelSettings(patch_px=16, encoder="blocks")
 NAMES = ("normal", "metastases", "mixture")
 
 
@@ -122,13 +122,26 @@ def test_the_same_step_has_the_same_tiles_and_another_step_seed_or_purpose_other
 
 
 @pytest.mark.parametrize(
-    ("side", "patch_px", "expected"), [(48, 16, 48), (54, 16, 48), (60, 16, 56), (60, 24, 48), (100, 40, 80)]
+    ("encoder", "side", "patch_px", "expected"),
+    [
+        ("blocks", 48, 16, 48),
+        ("blocks", 54, 16, 48),
+        ("blocks", 60, 16, 56),
+        ("blocks", 60, 24, 48),
+        ("blocks", 100, 40, 80),
+        ("lite0", 60, 16, 48),
+        ("lite0", 64, 16, 64),
+        ("lite0", 100, 24, 96),
+        ("lite0", 100, 40, 80),
+    ],
 )
-def test_a_tile_is_cut_to_whole_cells_that_can_be_halved_three_times(side: int, patch_px: int, expected: int) -> None:
-    model, cell = ModelSettings(patch_px=patch_px), patch_px // 4
+def test_a_tile_is_cut_to_whole_cells_that_can_be_halved_as_often_as_the_network_does(
+    encoder: str, side: int, patch_px: int, expected: int
+) -> None:
+    model, cell = ModelSettings(patch_px=patch_px, encoder=encoder), patch_px // 4
     tiles = make_tiles(side=side, cell=cell)
     sampler = make_sampler(tiles, model=model, augmented=False)
-    assert sampler.side_px == expected and expected % model.side_multiple == 0
+    assert sampler.side_px == expected and expected % model.picture_multiple == 0
     wholes = sampler.draw(0, 6)
     chosen, cells = wholes.images[:, 0, 0, 0], expected // cell
     assert np.array_equal(wholes.images, tiles.images[chosen, :expected, :expected])
@@ -163,7 +176,9 @@ def test_tiles_that_cannot_be_learnt_from_are_refused() -> None:
     with pytest.raises(DatasetError, match=r"^the train tiles have 3 channels and the model takes 1"):
         make_sampler(model=ModelSettings(channels=1))
     with pytest.raises(DatasetError, match=r"^tiles of 36 px are smaller than 40 px; use larger tiles \(--tile-px\)$"):
-        make_sampler(make_tiles(side=36, cell=10), model=ModelSettings(patch_px=40))
+        make_sampler(make_tiles(side=36, cell=10), model=ModelSettings(patch_px=40, encoder="blocks"))
+    with pytest.raises(DatasetError, match=r"^tiles of 70 px are smaller than 80 px; use larger tiles \(--tile-px\)$"):
+        make_sampler(make_tiles(side=70, cell=10), model=ModelSettings(patch_px=40, encoder="lite0"))
 
 
 def test_tiles_to_learn_from_are_put_out_of_focus_and_those_to_judge_by_are_not() -> None:

@@ -335,8 +335,9 @@ def test_the_curves_can_be_watched_in_tensorboard(make_dataset: MakeDataset, run
 def test_the_help_of_training_shows_what_each_preset_sets() -> None:
     script = "from ucc_path_cli.main import main; import sys; sys.argv = ['ucc-path', 'train', '--help']; main()"
     text = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout
-    shown = ", ".join(f"{name} {tables['training'].steps}" for name, tables in PRESETS.items())
-    assert f"[default: {shown}]" in " ".join(text.split())
+    for table, setting in (("training", "steps"), ("model", "encoder")):
+        shown = ", ".join(f"{name} {getattr(tables[table], setting)}" for name, tables in PRESETS.items())
+        assert f"[default: {shown}]" in " ".join(text.split())
 
 
 def test_the_rate_of_a_run_that_goes_on_counts_only_what_is_new(capsys: pytest.CaptureFixture[str]) -> None:
@@ -359,6 +360,8 @@ def test_the_rate_of_a_run_that_goes_on_counts_only_what_is_new(capsys: pytest.C
         ("--model", "unet", "--alpha", "0.5"),
         ("--model", "supervised", "--supervision", "kind"),
         ("--model", "autoencoder", "--alpha", "0.5"),
+        ("--model", "supervised", "--encoder", "lite0"),
+        ("--model", "autoencoder", "--encoder", "blocks"),
     ],
 )
 def test_a_flag_that_a_model_does_not_use_is_refused(run_train: Run, arguments: tuple[str, ...]) -> None:

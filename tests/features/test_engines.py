@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -18,7 +18,9 @@ from ucc_path.errors import DeviceError
 from ucc_path.features import engines
 from ucc_path.features.engines import Engine, OpenVinoEngine, TorchEngine, has_openvino, make_engine
 from ucc_path.features.levels import FromLevels, table_of
+from ucc_path.formats import lite0_pth
 from ucc_path.model import Unet
+from ucc_path.model.lite import LiteUnet
 from ucc_path.model.preparing import Preparation
 from ucc_path.model.ucc import Extractor
 from ucc_path.model.unet import CellShares, CellValues
@@ -49,6 +51,13 @@ def make_network(norm: str = "group") -> FromLevels:
 def make_unet() -> FromLevels:
     torch.manual_seed(0)
     return FromLevels(CellShares(Unet(FEW), margin_px=8, core_px=32, cell_px=16), 3)
+
+
+def make_lite() -> FromLevels:
+    torch.manual_seed(0)
+    unet = LiteUnet(is_density=True)
+    unet.encoder.load_state_dict(lite0_pth.read(lite0_pth.require()))
+    return FromLevels(CellShares(unet, margin_px=8, core_px=32, cell_px=16), 3)
 
 
 def make_both(cell_px: int) -> FromLevels:
@@ -97,8 +106,9 @@ def test_openvino_agrees_with_pytorch(norm: str) -> None:
 
 
 @needs_openvino
-def test_openvino_agrees_with_pytorch_on_whole_pictures() -> None:
-    pictures, network = make_pictures(shape=(1, 48, 48, 3)), make_unet()
+@pytest.mark.parametrize("make_network_of_pixels", [make_unet, make_lite])
+def test_openvino_agrees_with_pytorch_on_whole_pictures(make_network_of_pixels: Callable[[], FromLevels]) -> None:
+    pictures, network = make_pictures(shape=(1, 48, 48, 3)), make_network_of_pixels()
     found = OpenVinoEngine(network, pictures.shape, threads=1)(pictures, TABLE)
     assert found.shape == (1, 2, 2, 1)
     np.testing.assert_allclose(found, by_network(network, pictures), atol=1e-5)
@@ -280,3 +290,14 @@ def test_compiled_pytorch_says_the_same_from_several_threads() -> None:
     for batch, first, again in zip(batches, alone, together, strict=True):
         np.testing.assert_allclose(first, by_network(network, batch), atol=1e-5)
         assert np.array_equal(first, again)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("make_network_of_pixels", [make_unet, make_lite])
+def test_compiled_pytorch_agrees_with_pytorch_on_whole_pictures(
+    make_network_of_pixels: Callable[[], FromLevels],
+) -> None:
+    pictures, network = make_pictures(shape=(1, 48, 48, 3)), make_network_of_pixels()
+    engine, remark = make("compiled", network, shape=pictures.shape)
+    assert (engine.name, remark) == ("compiled", "")
+    np.testing.assert_allclose(engine(pictures, TABLE), by_network(network, pictures), atol=1e-5)

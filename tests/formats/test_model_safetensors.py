@@ -18,7 +18,8 @@ from torch import Tensor
 from ucc_path.errors import ModelError
 from ucc_path.formats import model_safetensors
 from ucc_path.model.card import ModelCard
-from ucc_path.settings import PRESETS, ModelSettings
+from ucc_path.model.recipes import assemble
+from ucc_path.settings import ENCODERS, PRESETS, ModelSettings
 
 CARD = ModelCard(
     model="ucc",
@@ -145,6 +146,7 @@ BAD_FIELDS: list[tuple[str, Any, str]] = [
     ("settings", {"sigma": 0}, r"its \[model\] sigma is 0"),
     ("settings", {"classes": 256}, r"its \[model\] classes is 256"),
     ("settings", {"norm": "layer"}, r"its \[model\] norm is 'layer'"),
+    ("settings", {"encoder": "lite9"}, r"its \[model\] encoder is 'lite9'"),
     ("settings", {"hidden": [65537]}, r"its \[model\] hidden is 65537"),
     ("settings", {"hidden": [1] * 17}, "its settings ask for too many layers or labels"),
     ("settings", {"ucc_labels": [1] * 1001}, "its settings ask for too many layers or labels"),
@@ -273,3 +275,20 @@ def test_a_model_from_before_heads_told_classes_is_read_as_one_of_clusters(tmp_p
     for assign in ("head", "pixels"):
         card, _ = model_safetensors.read(make_foreign(tmp_path, assign=assign))
         assert card.assign == assign
+
+
+def test_a_model_from_before_there_were_encoders_is_read_as_one_of_blocks(tmp_path: Path) -> None:
+    table = json.loads(json.dumps(dataclasses.asdict(CARD.settings)))
+    assert table.pop("encoder") == "lite0"
+    card, _ = model_safetensors.read(make_foreign(tmp_path, settings=table))
+    assert card.settings == dataclasses.replace(CARD.settings, encoder="blocks")
+    for encoder in ENCODERS:
+        card, _ = model_safetensors.read(make_foreign(tmp_path, settings=table | {"encoder": encoder}))
+        assert card.settings.encoder == encoder
+
+
+def test_lite0_that_would_see_one_channel_is_refused(tmp_path: Path) -> None:
+    settings = dataclasses.replace(CARD.settings, channels=1, colours="light", encoder="lite0")
+    card = dataclasses.replace(CARD, settings=settings, mean=(0.5,), std=(0.2,))
+    with pytest.raises(ModelError, match=r"do not fit together \(encoder = lite0 sees colours in 3 channels, not 1"):
+        assemble(*model_safetensors.read(make_model(tmp_path, card)), torch.device("cpu"))

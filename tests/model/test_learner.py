@@ -23,7 +23,7 @@ from ucc_path.model.training import Evaluation, Learner, Means, train
 from ucc_path.settings import MODELS, ModelSettings, TrainingSettings
 
 CPU = torch.device("cpu")
-SMALL = ModelSettings(patch_px=8, width=4, features=4, hidden=(16,), norm="group")
+SMALL = ModelSettings(patch_px=8, width=4, features=4, hidden=(16,), norm="group", encoder="blocks")
 TRAINING = TrainingSettings(steps=12, evaluate_every=4, patience=100, learning_rate=0.01, averaging=0.0)
 
 

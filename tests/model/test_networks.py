@@ -28,7 +28,8 @@ def one_thread() -> Iterator[None]:
 
 
 def small(**changes: object) -> ModelSettings:
-    return ModelSettings(**{"patch_px": 16, "width": 4, "features": 5, "hidden": (8,), **changes})  # type: ignore[arg-type]
+    shape: dict[str, object] = {"patch_px": 16, "width": 4, "encoder": "blocks", "features": 5, "hidden": (8,)}
+    return ModelSettings(**{**shape, **changes})  # type: ignore[arg-type]
 
 
 def noise(*shape: int, seed: int = 0) -> Tensor:

@@ -12,13 +12,14 @@ import torch
 from torch import Tensor
 
 from ucc_path.errors import ModelError, SettingsError
-from ucc_path.model import UCC, Autoencoder, PatchClassifier, Unet
+from ucc_path.model import UCC, Autoencoder, PatchClassifier, Unet, network_of_pixels
 from ucc_path.model.card import ModelCard
+from ucc_path.model.lite import LiteUnet
 from ucc_path.model.recipes import CENTROIDS, CLUSTERED, NETWORK, PIXELS, assemble, build, check_shape
-from ucc_path.settings import MODELS, PRESETS, ModelSettings
+from ucc_path.settings import ENCODERS, MODELS, PRESETS, ModelSettings
 
 CPU = torch.device("cpu")
-SMALL = ModelSettings(patch_px=16, width=4, features=4, hidden=(8,))
+SMALL = ModelSettings(patch_px=16, width=4, features=4, hidden=(8,), encoder="blocks")
 LABELS = {"ucc": ("ucc 1", "ucc 2", "ucc 3")}
 
 
@@ -60,8 +61,8 @@ def make_tensors(card: ModelCard) -> dict[str, Tensor]:
 
 def make_refined(card: ModelCard) -> dict[str, Tensor]:
     """The same after a second round."""
-    tensors = make_tensors(card)
-    return tensors | {PIXELS + name: value + 0.01 for name, value in Unet(card.settings).state_dict().items()}
+    tensors, pixels = make_tensors(card), network_of_pixels(card.settings)
+    return tensors | {PIXELS + name: value + 0.01 for name, value in pixels.state_dict().items()}
 
 
 def images_for(model: str) -> Tensor:
@@ -69,9 +70,11 @@ def images_for(model: str) -> Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(0))
 
 
-def test_each_model_has_its_network() -> None:
-    kinds = [type(build(model, SMALL, outputs=2, alpha=0.5)) for model in MODELS]
-    assert kinds == [UCC, Unet, PatchClassifier, Autoencoder]
+@pytest.mark.parametrize(("encoder", "of_pixels"), [("lite0", LiteUnet), ("blocks", Unet)])
+def test_each_model_has_its_network(encoder: str, of_pixels: type) -> None:
+    settings = dataclasses.replace(SMALL, encoder=encoder)
+    kinds = [type(build(model, settings, outputs=2, alpha=0.5)) for model in MODELS]
+    assert kinds == [UCC, of_pixels, PatchClassifier, Autoencoder]
 
 
 @pytest.mark.parametrize("norm", ["group", "batch"])
@@ -151,11 +154,12 @@ def test_centroids_of_a_model_that_has_no_use_for_them_are_refused() -> None:
         assemble(card, make_tensors(card) | {CENTROIDS: torch.zeros(2, 4)}, CPU)
 
 
+@pytest.mark.parametrize("encoder", ENCODERS)
 @pytest.mark.parametrize("assign", ["pixels", "centroids"])
-def test_the_network_of_pixels_is_put_together_too(assign: str) -> None:
-    card = make_card(assign=assign)
+def test_the_network_of_pixels_is_put_together_too(assign: str, encoder: str) -> None:
+    card = make_card(assign=assign, settings=dataclasses.replace(SMALL, encoder=encoder))
     tensors = make_refined(card)
-    trained = Unet(card.settings).eval()
+    trained = network_of_pixels(card.settings).eval()
     trained.load_state_dict({name.removeprefix(PIXELS): t for name, t in tensors.items() if name.startswith(PIXELS)})
     found = assemble(card, tensors, CPU)
     assert found.pixels is not None and not found.pixels.training
@@ -172,6 +176,13 @@ def test_a_card_that_promises_a_network_of_pixels_is_refused_without_all_of_it()
         del tensors[PIXELS + "logit.weight"]
         with pytest.raises(ModelError, match=rf"\({PIXELS}logit.weight\); train it again"):
             assemble(make_card(assign=assign), tensors, CPU)
+
+
+@pytest.mark.parametrize(("written", "claimed"), [ENCODERS, ENCODERS[::-1]])
+def test_a_network_of_pixels_that_sees_with_another_encoder_is_refused(written: str, claimed: str) -> None:
+    cards = {name: make_card(settings=dataclasses.replace(SMALL, encoder=name)) for name in ENCODERS}
+    with pytest.raises(ModelError, match=rf"^the model's weights do not fit its description \({PIXELS}\S+\); train"):
+        assemble(cards[claimed], make_refined(cards[written]), CPU)
 
 
 @pytest.mark.parametrize("model", ["unet", "supervised", "autoencoder", "ucc of three classes"])
@@ -204,7 +215,14 @@ def test_a_card_of_another_network_is_refused(changes: dict[str, Any]) -> None:
 @pytest.mark.parametrize("model", MODELS)
 def test_a_card_that_claims_a_giant_is_refused_before_the_giant_is_made(model: str) -> None:
     giant = ModelSettings(
-        patch_px=4096, width=1024, stem_stride=1, features=4096, bins=1024, hidden=(65536,) * 16, classes=255
+        patch_px=4096,
+        width=1024,
+        stem_stride=1,
+        encoder="blocks",
+        features=4096,
+        bins=1024,
+        hidden=(65536,) * 16,
+        classes=255,
     )
     before_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(ModelError, match="do not fit"):
@@ -218,6 +236,10 @@ def test_a_card_that_claims_a_giant_is_refused_before_the_giant_is_made(model: s
         (ModelSettings(patch_px=36), "patch_px is 36; with stem_stride 2 give a multiple of 8"),
         (ModelSettings(patch_px=32, stem_stride=3), "patch_px is 32; with stem_stride 3 give a multiple of 12"),
         (ModelSettings(channels=1), "colours = slide is for stains in 3 channels, not 1; set colours = light"),
+        (
+            ModelSettings(channels=1, colours="light"),
+            "encoder = lite0 sees colours in 3 channels, not 1; set encoder = blocks",
+        ),
         (ModelSettings(ucc_labels=(1,)), r"ucc_labels is \[1\]; give two or more counts, rising"),
         (ModelSettings(ucc_labels=()), r"ucc_labels is \[\]"),
         (ModelSettings(ucc_labels=(2, 1)), r"ucc_labels is \[2, 1\]"),
@@ -243,7 +265,7 @@ def test_a_card_whose_names_do_not_fit_its_settings_is_refused(changes: dict[str
     [
         *(preset["model"] for preset in PRESETS.values()),
         ModelSettings(patch_px=24, stem_stride=3, ucc_labels=(2, 4)),
-        ModelSettings(channels=1, colours="light"),
+        ModelSettings(channels=1, colours="light", encoder="blocks"),
     ],
     ids=str,
 )

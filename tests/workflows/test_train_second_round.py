@@ -39,6 +39,7 @@ QUICK = """
 [model]
 patch_px = 16
 width = 1
+encoder = "blocks"
 features = 2
 hidden = [4]
 
