@@ -20,10 +20,10 @@ from ucc_path.formats import tile_png, tiles_csv
 from ucc_path.model.preparing import Preparation
 from ucc_path.settings import ModelSettings, TissueSettings
 from ucc_path.tiles.labelling import CLASSES
-from ucc_path.workflows.train import TrainRequest, features, refining
+from ucc_path.workflows.train import TrainRequest, features, sorting
 from ucc_path.workflows.train.data import choose_rows, read_tiles, tile_set
 from ucc_path.workflows.train.features import PatchFeatures, knowledge_of_tiles
-from ucc_path.workflows.train.refining import MIXED, _classes_of_tiles
+from ucc_path.workflows.train.sorting import MIXED, UNCLEAR, UNKNOWN, classes_of_tiles
 
 MakeDataset = Callable[..., Path]
 
@@ -163,8 +163,8 @@ def test_with_lite0_counts_are_parted_by_what_it_knows_and_otherwise_by_what_the
     is_lite = encoder == "lite0"
     sources = {"knowledge_of_tiles": not is_lite, "features_of_tiles": is_lite}  # what is of chance alone
     for name, noisy in sources.items():
-        monkeypatch.setattr(refining, name, lambda job, lesson, split, noisy=noisy: of_classes(job, split, noisy=noisy))
-    found = _classes_of_tiles(job, SimpleNamespace(), Clusters(np.zeros((2, 4), np.float32), CLASSES))  # type: ignore[arg-type]
+        monkeypatch.setattr(sorting, name, lambda job, lesson, split, noisy=noisy: of_classes(job, split, noisy=noisy))
+    found = classes_of_tiles(job, SimpleNamespace(), Clusters(np.zeros((2, 4), np.float32), CLASSES))  # type: ignore[arg-type]
     assert found["train"].tolist() == found["val"].tolist() == [0] * 4 + [1] * 4 + [MIXED] * 8
 
 
@@ -181,9 +181,19 @@ def test_without_kinds_classes_are_called_as_the_clusters_of_the_first_round(
         found = of_classes(job, split)
         return replace(found, features=(found.features[:, :20].mean(axis=1, keepdims=True) > 1).astype(np.float32))
 
-    monkeypatch.setattr(refining, "knowledge_of_tiles", lambda job, lesson, split: of_classes(job, split))
-    monkeypatch.setattr(refining, "features_of_tiles", by_first_round)
+    monkeypatch.setattr(sorting, "knowledge_of_tiles", lambda job, lesson, split: of_classes(job, split))
+    monkeypatch.setattr(sorting, "features_of_tiles", by_first_round)
     centroids = np.array([[1.0], [0.0]] if swapped else [[0.0], [1.0]], np.float32)
-    found = _classes_of_tiles(job, SimpleNamespace(), Clusters(centroids, ("cluster 1", "cluster 2")))  # type: ignore[arg-type]
+    found = classes_of_tiles(job, SimpleNamespace(), Clusters(centroids, ("cluster 1", "cluster 2")))  # type: ignore[arg-type]
     first, second = (1, 0) if swapped else (0, 1)
     assert found["train"].tolist() == [first] * 4 + [second] * 4 + [MIXED] * 8
+
+
+def test_a_tile_that_no_class_has_most_of_is_unclear_to_learn_from_and_unknown_to_judge_by(
+    make_dataset: MakeDataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shares = np.array([0.0, 0.3, 0.31, 0.5, 0.69, 0.7, 1.0, np.nan] + [0.5] * 8)  # the last ones are mixtures
+    monkeypatch.setattr(sorting, "_shares_of_second", lambda *given: {"train": shares, "val": shares})
+    found = classes_of_tiles(job_of(make_dataset()), SimpleNamespace(), Clusters(np.zeros((2, 4), np.float32), CLASSES))  # type: ignore[arg-type]
+    assert found["train"].tolist() == [0, 0, UNCLEAR, UNCLEAR, UNCLEAR, 1, 1, UNKNOWN] + [MIXED] * 8
+    assert found["val"].tolist() == [0, 0, UNKNOWN, UNKNOWN, UNKNOWN, 1, 1, UNKNOWN] + [MIXED] * 8
