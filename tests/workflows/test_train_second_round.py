@@ -22,7 +22,6 @@ from ucc_path.formats import metrics_csv, model_safetensors, run_json, tiles_csv
 from ucc_path.model.recipes import NETWORK, PIXELS, TrainedModel, assemble
 from ucc_path.settings import ModelSettings, TrainingSettings
 from ucc_path.workflows.train import TrainRequest
-from ucc_path.workflows.train.refining import refines
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 Start = Callable[..., Started]
@@ -240,7 +239,7 @@ def test_a_second_round_is_for_two_classes_and_labels_that_tell_them_from_a_mixt
         model_settings=ModelSettings(**model),
         training=TrainingSettings(supervision=supervision, **training),
     )
-    assert refines(request) is expected
+    assert request.refines is expected
 
 
 def test_three_classes_are_left_to_clusters(make_dataset: MakeDataset, run_train: Run, tmp_path: Path) -> None:

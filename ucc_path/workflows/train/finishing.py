@@ -25,7 +25,7 @@ from ucc_path.workflows.train.data import tile_set
 from ucc_path.workflows.train.learning import INTERRUPTED, Job, Lesson, Pace
 from ucc_path.workflows.train.outcome import advice_for, find_clusters, judge, loss_picture
 from ucc_path.workflows.train.record import second_record
-from ucc_path.workflows.train.refining import Refined, refine, refines
+from ucc_path.workflows.train.refining import Refined, refine
 from ucc_path.workflows.train.run_folder import LOSS_PICTURE, RESUME, SECOND_ROUND, clear
 
 
@@ -66,7 +66,7 @@ def finish(
             yield Detail(f"patches of pure tiles that get their class {shares}")
         if pace.resumed_at_step != learner.step:
             clear(folder, (SECOND_ROUND,))  # which went on from other weights
-        if refines(request):
+        if request.refines:
             refined = yield from refine(job, lesson, found, should_stop)
     if refined is not None:
         record |= second_record(refined, pace)

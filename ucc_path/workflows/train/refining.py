@@ -56,14 +56,6 @@ class Refined:
         return self.pace.stopped == INTERRUPTED
 
 
-def refines(request: TrainRequest) -> bool:
-    """Whether there is a second round: for two classes, and labels that say which tiles hold both."""
-    has_labels = request.supervision == "kind" or (
-        request.supervision == "ucc" and tuple(request.model_settings.ucc_labels) == (1, 2)
-    )
-    return request.training.refine > 0 and has_labels and request.model_settings.classes == len(CLASSES)
-
-
 def refine(
     job: Job, first: Lesson, clusters: Clusters, should_stop: Callable[[], bool]
 ) -> Generator[Event, None, Refined | None]:

@@ -10,7 +10,7 @@ from ucc_path.errors import SettingsError
 from ucc_path.formats import lite0_pth, tensorboard_log
 from ucc_path.model.recipes import LEARNS_FROM_MASKS, check_shape
 from ucc_path.settings import MODELS, ModelSettings, TissueSettings, TrainingSettings
-from ucc_path.tiles.labelling import KINDS
+from ucc_path.tiles.labelling import CLASSES, KINDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,14 @@ class TrainRequest:
         if self.supervision == "ucc":
             return tuple(f"ucc {count}" for count in self.model_settings.ucc_labels)
         return KINDS if self.supervision == "kind" else ()
+
+    @property
+    def refines(self) -> bool:
+        """Whether there is a second round: for two classes, and labels that say which tiles hold both."""
+        has_labels = self.supervision == "kind" or (
+            self.supervision == "ucc" and tuple(self.model_settings.ucc_labels) == (1, 2)
+        )
+        return self.training.refine > 0 and has_labels and self.model_settings.classes == len(CLASSES)
 
     def settings(self) -> dict[str, Any]:
         """All that the weights depend on besides the data."""
@@ -74,9 +82,8 @@ def checked(request: TrainRequest, processes: int) -> TrainRequest:
         )
     if request.tensorboard:
         tensorboard_log.require()
-    draws = request.model == "unet" or (request.model == "ucc" and training.refine > 0)
-    if draws and request.model_settings.encoder == "lite0":
-        lite0_pth.require()
     if request.model == "ucc" and training.alpha == 0:  # nothing is learnt from labels then
-        return replace(request, model="autoencoder")
+        request = replace(request, model="autoencoder")
+    if request.model_settings.encoder == "lite0" and (request.model == "unet" or request.refines):
+        lite0_pth.require()
     return request
