@@ -72,7 +72,6 @@ def demo(
         slides=slides,
         annotations=annotations,
         tiling=replace(tiling, tile_px=tile_px or tiling.tile_px),
-        training=workflow.OWN_TRAINING if slides else workflow.TRAINING,
         workers=workers,
         overwrite=overwrite,
     )

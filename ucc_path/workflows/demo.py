@@ -32,9 +32,7 @@ SLIDE_MPP = 0.5
 TUMOUR_SHARES = (0.5, 0.4, 0.6, 0.45, 0.55)  # of the tissue of each slide
 TILING = TilingSettings(tile_px=256, per_slide=24)
 OWN_TILING = TilingSettings(per_slide=40)
-# Painted tissue shows its class in every patch: so few steps of a second round make it worse, 0.89 in place of 0.93.
-TRAINING = TrainingSettings(supervision="kind", steps=400, refine=0.0)
-OWN_TRAINING = TrainingSettings(supervision="kind", steps=400)
+TRAINING = TrainingSettings(supervision="kind", steps=400)
 UNET_TRAINING = TrainingSettings(steps=150, crop_px=128, evaluate_every=25)
 
 STAGES = 7
