@@ -1,8 +1,8 @@
 """EfficientNet-Lite0, which has learnt to see from photographs, and a Unet that sees with it.
 
-Tan, Le: EfficientNet, ICML 2019; the Lite variants are Google's. Its norms are folded into its convolutions: what they
-have counted in photographs is of no use for tissue, and a few tiles a step are too few to count anew. Only its first
-five stages are here; what comes after knows whole objects, and made masks of tissue no better.
+Tan, Le: EfficientNet, ICML 2019; the Lite variants are Google's. Its norms, as photographs have
+left them, are folded into its convolutions: a few tiles a step are too few to count anew. Only its first five stages
+are here; what comes after knows whole objects, and made masks of tissue no better.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ class _Conv(nn.Conv2d):
 
     def forward(self, x: Tensor) -> Tensor:
         if self.groups > 1 and x.device.type == "cpu":
-            # To learn them in bfloat16 takes a CPU three times as long.
+            # To learn most of them in bfloat16 takes a CPU two to six times as long.
             with torch.autocast("cpu", enabled=False):
                 return self._convolved(x.float())
         return self._convolved(x)
