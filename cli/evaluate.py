@@ -60,6 +60,8 @@ Examples:
     "which the report says.",
 )
 @options.setting(SegmentationSettings, "assign", type=click.Choice(("model", *ASSIGNMENTS)))
+@options.setting(SegmentationSettings, "smooth_px")
+@options.setting(SegmentationSettings, "adapt")
 @click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda or cuda:N.")
 @options.setting(SegmentationSettings, "inference", type=click.Choice(INFERENCES))
 @options.overwrite
@@ -67,6 +69,8 @@ Examples:
 @options.talk
 def evaluate(
     assign: str | None,
+    smooth_px: float | None,
+    adapt: float | None,
     inference: str | None,
     settings: Path | None,
     quiet: bool,
@@ -79,7 +83,9 @@ def evaluate(
     from .show import scores_table, show
 
     request = EvaluateRequest(
-        segmentation=options.merged("segmentation", settings, assign=assign, inference=inference),
+        segmentation=options.merged(
+            "segmentation", settings, assign=assign, smooth_px=smooth_px, adapt=adapt, inference=inference
+        ),
         tissue=options.merged("tissue", settings),
         evaluation=options.merged("evaluation", settings),
         **given,

@@ -64,6 +64,8 @@ Examples:
     "patches.  [default: a patch]",
 )
 @options.setting(SegmentationSettings, "assign", type=click.Choice(("model", *ASSIGNMENTS)))
+@options.setting(SegmentationSettings, "smooth_px")
+@options.setting(SegmentationSettings, "adapt")
 @click.option(
     "--refit", "refit", flag_value="kmeans", default=None, help="Cluster each slide's own patches anew by k-means."
 )

@@ -14,6 +14,7 @@ from ucc_path.mask.deciding import (
     ByCentroids,
     ByHead,
     ByProbability,
+    ByShare,
     Decided,
     InOrder,
     Surroundings,
@@ -188,3 +189,19 @@ def test_a_band_is_decided_as_soon_as_the_rows_below_it_have_come() -> None:
     assert asked(0, (10, 10, 3)) == [(0, 0, 10, 1), (10, 0, 10, 2), (20, 0, 3, 3)]
     assert asked(4, (10, 10, 3)) == [(0, 0, 14, 2), (10, 4, 17, 3), (20, 4, 7, 3)]
     assert asked(3, (2, 1, 20)) == [(0, 0, 5, 3), (2, 2, 6, 3), (3, 3, 23, 3)]
+
+
+@pytest.mark.parametrize("heights", HEIGHTS, ids=str)
+@pytest.mark.parametrize("threshold", [0.25, 0.5, 0.7])
+def test_a_cell_is_of_the_second_class_above_the_threshold_and_sure_by_how_far_it_is_from_it(
+    heights: tuple[int, ...], threshold: float
+) -> None:
+    values, is_there = make_cells()
+    shares = values[..., :1] / 4  # 0, 0.25 ... 1
+    labels, sure = decide(in_bands(shares, is_there, heights), ByShare(threshold), SHAPE)
+    wanted = np.where(shares[..., 0] > threshold, 2, 1)
+    assert np.array_equal(labels, np.where(is_there, wanted, 0))
+    for share, found in ((0.0, 255), (1.0, 255), (threshold, 0)):
+        assert (sure[is_there & (shares[..., 0] == share)] == found).all()
+    near, far = (sure[is_there & (shares[..., 0] == share)] for share in (0.75, 1.0))
+    assert 0 < near.max() < far.min()

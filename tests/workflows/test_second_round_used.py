@@ -21,6 +21,8 @@ from reports import counts_in, evaluated, figures_in, table_rows
 from ucc_path.errors import ModelError, SettingsError
 from ucc_path.formats import model_safetensors, report_json, tile_png, tiles_csv
 from ucc_path.geometry import PointL0
+from ucc_path.mask.smoothing import smoothed
+from ucc_path.mask.thresholds import count_normal, threshold_of
 from ucc_path.model.recipes import TrainedModel, assemble
 from ucc_path.settings import SegmentationSettings, TissueSettings
 from ucc_path.slide import Slide
@@ -89,11 +91,13 @@ def shares_of(model: TrainedModel, rgb: NDArray[np.uint8]) -> NDArray[np.float32
     return np.asarray(torch.sigmoid(logits).numpy(), np.float32)
 
 
-@pytest.mark.parametrize("stride_px", [16, 8, 4])
+@pytest.mark.parametrize(
+    ("stride_px", "smooth_px", "adapt"), [(16, 0.0, 0.0), (8, 0.0, 0.0), (4, 0.0, 1.0), (16, 12.0, 1.0), (4, 6.0, 0.0)]
+)
 def test_the_mask_of_a_slide_is_what_the_network_of_pixels_says_of_its_cells(
-    segment: Segment, run: Path, slide: Path, tmp_path: Path, stride_px: int
+    segment: Segment, run: Path, slide: Path, tmp_path: Path, stride_px: int, smooth_px: float, adapt: float
 ) -> None:
-    record = segment(stride_px=stride_px)
+    record = segment(stride_px=stride_px, smooth_px=smooth_px, adapt=adapt)
     assert record["assigned_by"] == "pixels"
     with Slide(slide) as opened:
         corner, side = PointL0(-4 * AROUND_PX, -4 * AROUND_PX), SLIDE_PX + 2 * AROUND_PX
@@ -103,11 +107,16 @@ def test_the_mask_of_a_slide_is_what_the_network_of_pixels_says_of_its_cells(
     shares = shares_of(model_of(run), rgb)[inner, inner].reshape(cells, stride_px, cells, stride_px).mean(axis=(1, 3))
     labels = raster(tmp_path / "segmented", "labels")
     is_tissue = labels > 0
-    is_clear = is_tissue & (np.abs(shares - 0.5) > 1e-3)  # elsewhere a last digit decides
-    np.testing.assert_array_equal(labels[is_clear], 1 + (shares > 0.5)[is_clear])
+    shares = smoothed(shares, is_tissue, smooth_px / stride_px)
+    threshold = record["threshold"]
+    assert threshold == pytest.approx(threshold_of(count_normal(shares[is_tissue]), adapt), abs=2e-3)
+    assert (abs(threshold - 0.5) > 0.01) == (adapt > 0)
+    is_clear = is_tissue & (np.abs(shares - threshold) > 1e-3)  # elsewhere a last digit decides
+    np.testing.assert_array_equal(labels[is_clear], 1 + (shares > threshold)[is_clear])
     assert set(np.unique(labels[is_clear])) == {1, 2} and is_clear.mean() > 0.6
     sure = 255 - raster(tmp_path / "segmented", "uncertainty")[is_tissue]
-    np.testing.assert_allclose(sure, 255 * np.abs(2 * shares[is_tissue] - 1), atol=2)
+    room = np.where(shares > threshold, 1 - threshold, threshold)
+    np.testing.assert_allclose(sure, 255 * (np.abs(shares - threshold) / room)[is_tissue], atol=2)
 
 
 @pytest.mark.parametrize("stride_px", [16, 4, 5])
@@ -163,19 +172,50 @@ def counted(found: NDArray[np.bool_], truth: NDArray[np.bool_]) -> tuple[int, ..
     return tuple(int(both.sum()) for both in (found & truth, found & ~truth, ~found & ~truth, ~found & truth))
 
 
+def shares_of_tile(dataset: Path, run: Path, tile: str) -> NDArray[np.float32]:
+    """What the network of pixels says of a tile, which it sees mirrored: a tile has nothing around it."""
+    (row,) = [row for row in tiles_csv.read(dataset) if row.tile_id == tile]
+    mirrored = np.pad(tile_png.read_image(dataset, row), ((32, 32), (32, 32), (0, 0)), mode="reflect")
+    return shares_of(model_of(run), mirrored)[32:-32, 32:-32]
+
+
+def of_patches(shares: NDArray[np.float32], smooth_px: float) -> NDArray[np.float32]:
+    means = shares.reshape(4, PATCH, 4, PATCH).mean(axis=(1, 3))
+    return smoothed(means, np.ones((4, 4), np.bool_), smooth_px / PATCH)
+
+
 @pytest.mark.parametrize("tile", ["quarter", "half"])
 def test_the_figures_are_those_of_its_mask_on_the_grid_and_by_its_pixels(
     report: Path, dataset: Path, run: Path, tile: str
 ) -> None:
     (row,) = [row for row in tiles_csv.read(dataset) if row.tile_id == tile]
-    image, truth = tile_png.read_image(dataset, row), tile_png.read_mask(dataset, row)
-    mirrored = np.pad(image, ((32, 32), (32, 32), (0, 0)), mode="reflect")  # a tile has nothing around it
-    shares = shares_of(model_of(run), mirrored)[32:-32, 32:-32]
-    means = shares.reshape(4, PATCH, 4, PATCH).mean(axis=(1, 3))
-    on_grid = (means > 0.5).repeat(PATCH, axis=0).repeat(PATCH, axis=1)
-    assert not np.array_equal(shares > 0.5, on_grid)
-    assert counts_in(report, "run-pixels", tile) == counted(shares > 0.5, truth)
+    truth, shares = tile_png.read_mask(dataset, row), shares_of_tile(dataset, run, tile)
+    threshold = report_json.read(report)["models"][0]["thresholds"][row.slide]
+    usual = SegmentationSettings().smooth_px
+    on_grid = (of_patches(shares, usual) > threshold).repeat(PATCH, axis=0).repeat(PATCH, axis=1)
+    fine = smoothed(shares, np.ones_like(truth), usual) > threshold
+    assert not np.array_equal(fine, on_grid)
+    assert counts_in(report, "run-pixels", tile) == counted(fine, truth)
     assert counts_in(report, "run", tile) == counted(on_grid, truth)
+
+
+@pytest.mark.parametrize(("smooth_px", "adapt"), [(24.0, 0.0), (0.0, 0.5), (8.0, 1.0)])
+def test_each_slide_is_judged_by_the_threshold_that_its_tiles_ask_for(
+    run: Path, dataset: Path, tmp_path: Path, smooth_px: float, adapt: float
+) -> None:
+    wishes = SegmentationSettings(inference="torch", batch_size=64, smooth_px=smooth_px, adapt=adapt)
+    evaluated(dataset, run, output=tmp_path / "report", segmentation=wishes)
+    record = report_json.read(tmp_path / "report")
+    assert record["settings"]["segmentation"]["adapt"] == adapt
+    if not adapt:
+        assert record["models"][0]["thresholds"] is None
+        return
+    tiles = [row for row in tiles_csv.read(dataset) if row.split == "test"]
+    for slide in {row.slide for row in tiles}:
+        ids = [row.tile_id for row in tiles if row.slide == slide]
+        counts = sum(count_normal(of_patches(shares_of_tile(dataset, run, tile), smooth_px)) for tile in ids)
+        threshold = record["models"][0]["thresholds"][slide]
+        assert threshold == pytest.approx(threshold_of(counts, adapt), abs=2e-3) != 0.5
 
 
 def test_a_model_with_a_second_round_has_two_rows_and_still_counts(report: Path) -> None:

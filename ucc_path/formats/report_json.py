@@ -7,7 +7,8 @@
     match        names or oracle: how clusters were matched to classes
     models       one object a row of the table: name; scores {averaging: {figure: {value, low, high, low_slides,
                  high_slides}}}; of a trained model also its file, what it learnt from, time, `converged`, how well it
-                 counts (ucc), how far its features lie apart (divergence), and the rows of its training
+                 counts (ucc), how far its features lie apart (divergence), the rows of its training, and above
+                 what probability the tissue of each slide is tumour, where it adapts to that (thresholds)
     paper        the figures of the paper, for reference
     froc         of `score`: lesions, and sensitivity at rates of false positives, by size
     notes        what was said on the way

@@ -12,7 +12,8 @@
     tissue_mm2          area of the tissue that was found
     regions             polygons in S.geojson.gz
     windows             {judged, to_review}: where the model has counted, and disagrees with the mask; or null
-    assigned_by         centroids, head, or probability: what said the class of a patch
+    assigned_by         centroids, head, pixels or probability: what said the class of a patch
+    threshold           above what probability a cell is tumour on this slide; null where that does not decide
     inference           {engine, device, batch_size}: what has computed
     files               {name: bytes} of all that was written beside it
     versions            of ucc-path, of Python and of the packages that decode and compute

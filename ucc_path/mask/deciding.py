@@ -81,6 +81,22 @@ class ByProbability:
         return likeliest(self.probabilities(around.band.values[around.band.is_there]))
 
 
+@dataclass(frozen=True, slots=True)
+class ByShare:
+    """The second of two classes where the first value of a cell, which is its probability, is above a threshold."""
+
+    threshold: float = 0.5
+    reach: int = 0
+
+    def __call__(self, around: Surroundings) -> Decided:
+        shares = around.band.values[around.band.is_there][:, 0]
+        is_second = shares > self.threshold
+        # As sure as a probability can be on either side of the threshold.
+        ahead = np.where(is_second, shares - self.threshold, self.threshold - shares)
+        room = np.where(is_second, 1 - self.threshold, self.threshold)
+        return Decided(is_second.astype(np.int64), np.clip(ahead / room, 0, 1).astype(np.float32))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ByHead:
     """What the head says of a bag: the patch and those around it that do not overlap, `neighbours` to each side."""
@@ -145,7 +161,7 @@ def decide(
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     """Label values (rows, cols), 0 where there is no value, and 255 * how sure each is."""
     labels, sure = np.zeros(shape, np.uint8), np.zeros(shape, np.uint8)
-    for around in _with_surroundings(bands, decision.reach):
+    for around in with_surroundings(bands, decision.reach):
         decided = decision(around)
         rows = slice(around.band.first_row, around.band.first_row + len(around.band.values))
         labels[rows][around.band.is_there] = decided.classes + 1
@@ -153,7 +169,7 @@ def decide(
     return labels, sure
 
 
-def _with_surroundings(bands: Iterable[Band], reach: int) -> Iterator[Surroundings]:
+def with_surroundings(bands: Iterable[Band], reach: int) -> Iterator[Surroundings]:
     """Each band as soon as the rows below it that it needs have come."""
     waiting: list[Band] = []
     above: Band | None = None  # the last rows of what was given away

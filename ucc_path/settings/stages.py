@@ -209,6 +209,20 @@ class SegmentationSettings:
         "what says the class of a patch: cluster centres, the head, the network of pixels, or the model's choice",
         choices=("model", *ASSIGNMENTS),
     )
+    smooth_px: float = setting(
+        24.0,
+        "width of the Gaussian by which what a network of pixels says of a place is averaged with what it says of the "
+        "tissue around, at the model's scale; 0 is none",
+        low=0,
+        high=256,
+    )
+    adapt: float = setting(
+        0.5,
+        "how far a slide's threshold goes along with how sure a network of pixels is of what it calls normal there; "
+        "0 is one half for every slide",
+        low=0,
+        high=2,
+    )
     neighbours: int = setting(1, "patches to each side that the head looks at together with a patch", low=0, high=8)
     refit: str = setting(
         "none", "how each slide's own patches are clustered anew; none uses the model's clusters", choices=REFITS

@@ -11,7 +11,7 @@ from torch import nn
 
 from ucc_path.errors import SettingsError
 from ucc_path.features.heads import CountHead
-from ucc_path.mask.deciding import ByCentroids, ByHead, ByProbability, Decision
+from ucc_path.mask.deciding import ByCentroids, ByHead, ByProbability, ByShare, Decision
 from ucc_path.model import PixelNetwork
 from ucc_path.model.recipes import CLUSTERED, TrainedModel
 from ucc_path.settings import ASSIGNMENTS, SegmentationSettings
@@ -50,14 +50,9 @@ def decision_of(
         return ByHead(head, neighbours, cells_a_patch)
     if assign == CENTROIDS and model.centroids is not None:
         return ByCentroids(model.centroids.numpy())
-    has_pixels = assign == PIXELS or isinstance(model.network, PixelNetwork)
-    return ByProbability(_second_or_not if has_pixels else _by_last_layer(model.network))
-
-
-def _second_or_not(values: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The probabilities of two classes by the first value of cells, which is that of the second class."""
-    shares = values[:, :1]
-    return np.concatenate([1 - shares, shares], axis=1)
+    if assign == PIXELS or isinstance(model.network, PixelNetwork):
+        return ByShare()
+    return ByProbability(_by_last_layer(model.network))
 
 
 def _by_last_layer(network: nn.Module) -> Callable[[NDArray[np.float32]], NDArray[np.float32]]:

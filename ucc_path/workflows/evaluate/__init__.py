@@ -23,6 +23,7 @@ from ucc_path.report.svg import drawing
 from ucc_path.stain import Change
 from ucc_path.tissue import check_tissue_settings
 from ucc_path.workflows.curves import loss_panels
+from ucc_path.workflows.evaluate.adapting import adapt
 from ucc_path.workflows.evaluate.baseline import baselines
 from ucc_path.workflows.evaluate.judges import Empty, GridCeiling
 from ucc_path.workflows.evaluate.page import page_of
@@ -72,6 +73,8 @@ def evaluate(request: EvaluateRequest) -> Generator[Event, None, EvaluateReport]
     with replacing_folder(request.output, marker=report_json.NAME, overwrite=request.overwrite) as folder:
         known = yield from _standards(rows, runs, reading)
         contestants, baseline_split = yield from _contestants(request, runs, reading, rows[0].tile_px, notes)
+        if request.segmentation.adapt > 0:
+            yield from adapt(rows, contestants, known, reading)
         tallies = yield from _judge(rows, contestants, known, reading)
         yield Step("Writing the report")
         every = [note.text for note in notes]

@@ -15,6 +15,8 @@ from ucc_path.features.heads import CountHead
 from ucc_path.features.levels import table_of
 from ucc_path.features.streaming import Band
 from ucc_path.mask.deciding import Decision, decide
+from ucc_path.mask.smoothing import smoothed
+from ucc_path.mask.thresholds import HALF, Counts, count_normal, threshold_of
 from ucc_path.model.recipes import TrainedModel
 from ucc_path.stain import Change
 from ucc_path.tiles.labelling import CLASSES
@@ -91,24 +93,45 @@ class PixelJudge:
     tissue ends all at once is something that it has not learnt about.
     """
 
-    def __init__(self, model: TrainedModel, engine: Engine, side_px: int) -> None:
+    def __init__(self, model: TrainedModel, engine: Engine, side_px: int, *, smooth_px: float, adapt: float) -> None:
         self.classes = model.card.classes
+        self.thresholds: dict[str, float] = {}  # of the slides that it has adapted to
+        self._smooth_px, self._adapt = smooth_px, adapt
         self._model, self._engine, self._side_px = model, engine, side_px
 
+    def count(self, tile: Tile, standard: Change | None) -> Counts:
+        """How sure it is of what it calls normal in a tile."""
+        return count_normal(self._of_patches(tile, self._shares(tile, standard))[tile.is_judged])
+
+    def adapt_to(self, slide: str, counts: Counts) -> None:
+        """Judges the tiles of a slide by its own threshold from now on; `counts` are those of its tiles."""
+        self.thresholds[slide] = threshold_of(counts, self._adapt)
+
     def __call__(self, tiles: Sequence[Tile], standard: Change | None) -> list[Verdict]:
+        return [self._verdict(tile, self._shares(tile, standard)) for tile in tiles]
+
+    def _shares(self, tile: Tile, standard: Change | None) -> Floats:
+        """The probability of tumour of each pixel, (side, side)."""
         colours = self._model.card.settings.colours
         table = table_of(self._model.preparation, standard if colours == "slide" else None, _CHANNELS)
-        return [self._verdict(tile, table) for tile in tiles]
-
-    def _verdict(self, tile: Tile, table: Floats) -> Verdict:
         side = len(tile.image)
         around = (MIRRORED_PX, self._side_px - side - MIRRORED_PX)
         whole = np.pad(tile.image, (around, around, (0, 0)), mode="reflect")
-        shares = self._engine(whole[None], table)[0][:, :, 0]
-        (rows, cols), patch = tile.is_judged.shape, tile.patch_px
-        means = shares[: rows * patch, : cols * patch].reshape(rows, patch, cols, patch).mean(axis=(1, 3))
+        shares: Floats = self._engine(whole[None], table)[0][:, :, 0]
+        return shares
+
+    def _verdict(self, tile: Tile, shares: Floats) -> Verdict:
+        threshold = self.thresholds.get(tile.row.slide, HALF)
         is_judged = tile.on_pixels(tile.is_judged.astype(np.uint8)) != 0
-        return Verdict(_labels(means > 0.5, tile.is_judged), pixels=_labels(shares > 0.5, is_judged))
+        patches = _labels(self._of_patches(tile, shares) > threshold, tile.is_judged)
+        pixels = smoothed(shares, is_judged, self._smooth_px) > threshold
+        return Verdict(patches, pixels=_labels(pixels, is_judged))
+
+    def _of_patches(self, tile: Tile, shares: Floats) -> Floats:
+        """The mean probability of each patch (rows, cols), smoothed."""
+        (rows, cols), patch = tile.is_judged.shape, tile.patch_px
+        whole = shares[: rows * patch, : cols * patch].reshape(rows, patch, cols, patch)
+        return smoothed(whole.mean(axis=(1, 3)), tile.is_judged, self._smooth_px / patch)
 
 
 class RefinedJudge:
@@ -116,10 +139,11 @@ class RefinedJudge:
 
     def __init__(self, pixels: PixelJudge, patches: PatchJudge) -> None:
         self.classes = pixels.classes
-        self._pixels, self._patches = pixels, patches
+        self.pixels = pixels
+        self._patches = patches
 
     def __call__(self, tiles: Sequence[Tile], standard: Change | None) -> list[Verdict]:
-        both = zip(self._pixels(tiles, standard), self._patches(tiles, standard), strict=True)
+        both = zip(self.pixels(tiles, standard), self._patches(tiles, standard), strict=True)
         return [drawn._replace(features=known.features, counted=known.counted) for drawn, known in both]
 
 

@@ -17,6 +17,7 @@ from ucc_path.formats.image_scores_csv import ImageName
 from ucc_path.formats.tiles_csv import TileRow
 from ucc_path.model.recipes import NETWORK, PIXELS, TEACHERS
 from ucc_path.tiles.labelling import KINDS
+from ucc_path.workflows.evaluate.adapting import pixel_judge_of
 from ucc_path.workflows.evaluate.request import EvaluateRequest
 from ucc_path.workflows.evaluate.runs import Run
 from ucc_path.workflows.evaluate.tally import Counting, Tally
@@ -53,6 +54,7 @@ class ModelResult:
     cost: Cost
     counting: Counting | None
     features: Features | None
+    thresholds: Mapping[str, float]  # by slide, where a network of pixels adapts to it
 
     @property
     def trained_with(self) -> Mapping[str, Mapping[str, Any]]:
@@ -106,7 +108,9 @@ def results_of(
 
 def _model(request: EvaluateRequest, tally: Tally, run: Run) -> ModelResult:
     matched_by = request.match if tally.contestant.has_clusters else "classes"
-    return ModelResult(run, matched_by, _cost(run), tally.counting(), _features(tally))
+    judge = pixel_judge_of(tally.contestant)
+    thresholds = dict(judge.thresholds) if judge else {}
+    return ModelResult(run, matched_by, _cost(run), tally.counting(), _features(tally), thresholds)
 
 
 def _features(tally: Tally) -> Features | None:
@@ -165,7 +169,7 @@ def record_of(results: Results) -> dict[str, Any]:
 def settings_of(request: EvaluateRequest) -> dict[str, Any]:
     """Those that the figures depend on."""
     segmentation = asdict(request.segmentation)
-    used = ("min_tissue", "assign", "neighbours", "inference", "batch_size")
+    used = ("min_tissue", "assign", "smooth_px", "adapt", "neighbours", "inference", "batch_size")
     return {
         "segmentation": {name: segmentation[name] for name in used},
         "tissue": asdict(request.tissue),
@@ -183,6 +187,7 @@ def _facts(model: ModelResult) -> dict[str, Any]:
         "supervision": card.supervision,
         "converged": card.converged,
         "matched_by": model.matched_by,
+        "thresholds": model.thresholds or None,
         "cost": model.cost,
         "ucc": model.counting,
         "divergence": features.divergence if features else None,

@@ -120,7 +120,7 @@ def contestant(run: Run, wishes: SegmentationSettings, device: str, *, tile_px: 
         side = -(-(tile_px + 2 * MIRRORED_PX) // multiple) * multiple
         shares = CellShares(unet, margin_px=MIRRORED_PX, core_px=tile_px, cell_px=1)
         engine, remark = _engine(shares, wishes.inference, where, (1, side, side, _CHANNELS), threads)
-        pixels = PixelJudge(model, engine, side)
+        pixels = PixelJudge(model, engine, side, smooth_px=wishes.smooth_px, adapt=wishes.adapt)
         if unet is network:
             return Contestant(run.name, pixels, run=run, remark=remark)
     shape = (wishes.batch_size, settings.patch_px, settings.patch_px, _CHANNELS)

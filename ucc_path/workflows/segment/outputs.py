@@ -169,6 +169,7 @@ def _record(job: SlideJob, loaded: Loaded, slide: Slide, survey: Survey, mask: S
         "unreadable_patches": mask.lost,
         "tissue_mm2": round(survey.tissue.area_l0 * (slide.mpp / 1000) ** 2, 4),
         "assigned_by": loaded.assign,
+        "threshold": None if mask.threshold is None else round(mask.threshold, 4),
         "inference": {
             "engine": loaded.engine.name,
             "device": loaded.device.type,

@@ -1,7 +1,4 @@
-"""A slide clustered anew by its own patches: features go to a file, a sample is clustered, then all are decided.
-
-The file lies in the folder that is being written, and is removed with it.
-"""
+"""A slide clustered anew by its own patches: features go to a file, a sample is clustered, then all are decided."""
 
 from __future__ import annotations
 
@@ -17,6 +14,7 @@ from ucc_path.errors import TooLargeError, UccPathError
 from ucc_path.features.streaming import Band
 from ucc_path.mask.deciding import ByCentroids, Decided, Decision, InOrder
 from ucc_path.seeding import stream
+from ucc_path.workflows.segment.keeping import kept
 
 MOST_SPECTRAL = 20_000  # patches: half a minute, and more than twice that for twice as many
 SAMPLE = 100_000  # patches that k-means looks at; more would hardly move the centres
@@ -49,26 +47,16 @@ def refitted(
 
     `head` counts the classes of bags, which merging needs.
     """
-    path = work / "features.f32"
-    places: list[tuple[int, NDArray[np.bool_]]] = []
-    try:
-        with path.open("wb") as file:
-            for band in bands:
-                file.write(np.ascontiguousarray(band.values[band.is_there]).data)
-                places.append((band.first_row, band.is_there))
-        count = sum(int(np.count_nonzero(is_there)) for _, is_there in places)
-        if count < 2 * len(known):
-            raise UccPathError(f"{name} has {count} patches, too few to be clustered anew; leave out --refit")
-        decision = _decision(path, count, known, how=how, seed=seed, head=head)
-        yield _read_back(path, places, known.shape[1]), decision
-    finally:
-        path.unlink(missing_ok=True)
+    with kept(bands, work, depth=known.shape[1]) as stored:
+        if stored.count < 2 * len(known):
+            raise UccPathError(f"{name} has {stored.count} patches, too few to be clustered anew; leave out --refit")
+        yield stored.bands(), _decision(stored.values(), known, how=how, seed=seed, head=head)
 
 
 def _decision(
-    path: Path, count: int, known: NDArray[np.float32], *, how: str, seed: int, head: CountingHead | None
+    stored: NDArray[np.float32], known: NDArray[np.float32], *, how: str, seed: int, head: CountingHead | None
 ) -> Decision:
-    stored = np.memmap(path, np.float32, "r", shape=(count, known.shape[1]))
+    count = len(stored)
     chosen = np.arange(count)
     if count > SAMPLE:
         chosen = np.sort(stream(seed, "refit").choice(count, SAMPLE, replace=False))
@@ -81,12 +69,3 @@ def _decision(
         return ByCentroids(centroids)
     nearest, sure = margins(np.array(stored), centroids)
     return InOrder(Decided(classes, np.where(nearest == classes, sure, np.float32(0))))
-
-
-def _read_back(path: Path, places: list[tuple[int, NDArray[np.bool_]]], depth: int) -> Iterator[Band]:
-    with path.open("rb") as file:
-        for first_row, is_there in places:
-            values = np.zeros((*is_there.shape, depth), np.float32)
-            count = int(np.count_nonzero(is_there)) * depth
-            values[is_there] = np.fromfile(file, np.float32, count).reshape(-1, depth)
-            yield Band(first_row, values, is_there)

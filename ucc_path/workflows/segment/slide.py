@@ -25,7 +25,7 @@ from ucc_path.formats.atomic import explaining, replacing_together
 from ucc_path.formats.segmentation_json import ENDINGS
 from ucc_path.geometry import Cell, Grid, scale_between
 from ucc_path.mask.cleaning import clean
-from ucc_path.mask.deciding import decide
+from ucc_path.mask.deciding import ByShare, decide
 from ucc_path.mask.windows import WindowMap
 from ucc_path.slide import Slide
 from ucc_path.slide.damage import Surviving, read_surviving
@@ -34,6 +34,7 @@ from ucc_path.stain import Change
 from ucc_path.tissue import require_tissue, tissue_of
 from ucc_path.workflows.peak import forget_peak, peak_mb
 from ucc_path.workflows.segment import memory
+from ucc_path.workflows.segment.adapting import adapted
 from ucc_path.workflows.segment.jobs import SlideJob
 from ucc_path.workflows.segment.loading import Loaded, load
 from ucc_path.workflows.segment.outputs import write_all
@@ -139,14 +140,18 @@ def _judge(job: SlideJob, loaded: Loaded, slide: Slide, survey: Survey, work: Pa
                 stream, known, how=wishes.refit, seed=wishes.seed, work=work, name=str(job.slide), head=loaded.head
             )
             stream, decision = stack.enter_context(again)
+        elif isinstance(decision, ByShare):
+            width = wishes.smooth_px / plan.stride_px
+            stream, decision = stack.enter_context(adapted(stream, work, width=width, strength=wishes.adapt))
         labels, sure = decide(stream, decision, (plan.grid.rows, plan.grid.cols))
+    threshold = decision.threshold if isinstance(decision, ByShare) else None
     labels = clean(labels, wishes.clean_up)
     losses.tell()
     if windows is None:
-        return SlideMask(labels, sure, None, None, losses.count)
+        return SlideMask(labels, sure, None, None, threshold, losses.count)
     mixture, judged = windows.finish()
     mixture[labels == 0] = 0
-    return SlideMask(labels, sure, mixture, judged, losses.count)
+    return SlideMask(labels, sure, mixture, judged, threshold, losses.count)
 
 
 def _bands(job: SlideJob, loaded: Loaded, slide: Slide, survey: Survey, losses: _Losses) -> Iterator[Band]:

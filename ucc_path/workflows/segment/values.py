@@ -34,4 +34,5 @@ class SlideMask:
     sure: NDArray[np.uint8]  # 255 sure, 0 on the boundary between classes
     mixture: NDArray[np.uint8] | None  # 255 * P(mixture); None where the model does not count
     windows: Windows | None
+    threshold: float | None  # of tumour's probability on this slide; None where that does not decide
     lost: int  # patches that could not be read
