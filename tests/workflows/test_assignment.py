@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -13,7 +15,7 @@ from ucc_path.model.preparing import Preparation
 from ucc_path.model.recipes import TrainedModel
 from ucc_path.settings import ModelSettings, SegmentationSettings
 from ucc_path.tiles.labelling import CLASSES, KINDS
-from ucc_path.workflows.assignment import assignment_of
+from ucc_path.workflows.assignment import assignment_of, smoothing_px
 
 SETTINGS = ModelSettings(patch_px=16, width=2, features=3)
 
@@ -50,3 +52,9 @@ def test_clusters_anew_and_something_else_together_are_refused(assign: str) -> N
 def test_pixels_are_refused_for_a_model_without_a_second_round(assign: str) -> None:
     with pytest.raises(SettingsError, match="--assign pixels is for models with a second round"):
         assignment_of(*make_model(assign), SegmentationSettings(assign="pixels"))
+
+
+@pytest.mark.parametrize(("supervision", "width_px"), [("ucc", 7.0), ("kind", 7.0), ("mask", 0.0)])
+def test_what_masks_have_taught_is_not_smoothed(supervision: str, width_px: float) -> None:
+    card = replace(make_model("pixels")[0].card, supervision=supervision)
+    assert smoothing_px(card, SegmentationSettings(smooth_px=7.0)) == width_px

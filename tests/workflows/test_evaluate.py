@@ -119,10 +119,13 @@ def test_the_mask_of_a_unet_counts_on_the_grid_and_by_its_pixels(
     with torch.no_grad():
         shares = torch.sigmoid(model_of(unet_run).network(mirrored))[0, 32:-32, 32:-32].numpy()
     truth = picture(dataset, tile)[1]
-    means = shares.reshape(4, PATCH, 4, PATCH).mean(axis=(1, 3))
-    on_grid = (means > 0.5).repeat(PATCH, axis=0).repeat(PATCH, axis=1)
-    assert not np.array_equal(shares > 0.5, on_grid)
-    assert counts_in(report, "unet-pixels", tile) == counted(shares > 0.5, truth)
+    (slide,) = {row.slide for row in tiles_csv.read(dataset) if row.tile_id == tile}
+    unet = next(found for found in report_json.read(report)["models"] if found["name"] == "unet")
+    threshold = unet["thresholds"][slide]
+    means = shares.reshape(4, PATCH, 4, PATCH).mean(axis=(1, 3))  # as they are: masks have taught where an edge is
+    on_grid = (means > threshold).repeat(PATCH, axis=0).repeat(PATCH, axis=1)
+    assert not np.array_equal(shares > threshold, on_grid)
+    assert counts_in(report, "unet-pixels", tile) == counted(shares > threshold, truth)
     assert counts_in(report, "unet", tile) == counted(on_grid, truth)
 
 

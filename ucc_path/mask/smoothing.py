@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +44,8 @@ def smoothed(shares: Floats, is_there: NDArray[np.bool_], width: float) -> Float
 
 def smooth(bands: Iterable[Band], width: float) -> Iterator[Band]:
     """The bands with the first of their values alone, smoothed across them."""
-    for around in with_surroundings(bands, reach_of(width)):
+    alone = (replace(band, values=band.values[..., :1].copy()) for band in bands)  # features are many times as large
+    for around in with_surroundings(alone, reach_of(width)):
         rows = slice(around.above, around.above + len(around.band.values))
         shares = smoothed(around.values[..., 0], around.is_there, width)[rows]
         yield Band(around.band.first_row, shares[..., None], around.band.is_there)

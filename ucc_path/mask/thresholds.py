@@ -22,14 +22,18 @@ FEWEST_CELLS = 30  # that are called normal; from fewer nothing is to be learnt
 
 _LOWEST_LOGIT, _STEP = -9.0, 0.02
 _BINS = round(-_LOWEST_LOGIT / _STEP)
+_AT_ONCE = 2**18  # cells, so that no memory is needed
 
 
 def count_normal(shares: NDArray[np.float32]) -> Counts:
     """Of cells with these probabilities of tumour, those below one half by their logits."""
-    calm = np.clip(shares[shares < HALF].astype(np.float64), np.finfo(np.float32).tiny, None)
-    logits = np.log(calm / (1 - calm))
-    places = np.clip(np.floor((logits - _LOWEST_LOGIT) / _STEP), 0, _BINS - 1).astype(np.int64)
-    return np.bincount(places, minlength=_BINS)
+    counts: Counts = np.zeros(_BINS, np.int64)
+    for first in range(0, len(shares), _AT_ONCE):
+        part = shares[first : first + _AT_ONCE]
+        calm = np.clip(part[part < HALF].astype(np.float64), np.finfo(np.float32).tiny, None)
+        places = np.floor((np.log(calm / (1 - calm)) - _LOWEST_LOGIT) / _STEP)
+        counts += np.bincount(np.clip(places, 0, _BINS - 1).astype(np.int64), minlength=_BINS)
+    return counts
 
 
 def threshold_of(counts: Counts, strength: float) -> float:

@@ -211,8 +211,8 @@ class SegmentationSettings:
     )
     smooth_px: float = setting(
         24.0,
-        "width of the Gaussian by which what a network of pixels says of a place is averaged with what it says of the "
-        "tissue around, at the model's scale; 0 is none",
+        "width of the Gaussian by which probabilities of a network of pixels that labels of tiles have taught are "
+        "averaged with those of the tissue around, at the model's scale; 0 is none",
         low=0,
         high=256,
     )

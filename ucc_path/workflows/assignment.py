@@ -13,6 +13,7 @@ from ucc_path.errors import SettingsError
 from ucc_path.features.heads import CountHead
 from ucc_path.mask.deciding import ByCentroids, ByHead, ByProbability, ByShare, Decision
 from ucc_path.model import PixelNetwork
+from ucc_path.model.card import ModelCard
 from ucc_path.model.recipes import CLUSTERED, TrainedModel
 from ucc_path.settings import ASSIGNMENTS, SegmentationSettings
 
@@ -40,6 +41,11 @@ def assignment_of(model: TrainedModel, head: CountHead | None, wishes: Segmentat
     if assign != CENTROIDS and wishes.refit != "none":
         raise SettingsError(f"--refit makes clusters anew, which --assign {assign} does not look at; give one of them")
     return assign
+
+
+def smoothing_px(card: ModelCard, wishes: SegmentationSettings) -> float:
+    """How wide probabilities are smoothed: where labels of tiles have taught, which do not say where an edge is."""
+    return 0.0 if card.supervision == "mask" else wishes.smooth_px
 
 
 def decision_of(

@@ -27,7 +27,7 @@ from ucc_path.model.devices import choose_device
 from ucc_path.model.recipes import assemble
 from ucc_path.model.unet import CellShares
 from ucc_path.settings import SegmentationSettings
-from ucc_path.workflows.assignment import CENTROIDS, assignment_of, decision_of
+from ucc_path.workflows.assignment import CENTROIDS, assignment_of, decision_of, smoothing_px
 from ucc_path.workflows.assignment import PIXELS as BY_PIXELS
 from ucc_path.workflows.evaluate.judges import MIRRORED_PX, Judge, PatchJudge, PixelJudge, RefinedJudge
 from ucc_path.workflows.segment.request import model_file, sha256_of
@@ -120,7 +120,7 @@ def contestant(run: Run, wishes: SegmentationSettings, device: str, *, tile_px: 
         side = -(-(tile_px + 2 * MIRRORED_PX) // multiple) * multiple
         shares = CellShares(unet, margin_px=MIRRORED_PX, core_px=tile_px, cell_px=1)
         engine, remark = _engine(shares, wishes.inference, where, (1, side, side, _CHANNELS), threads)
-        pixels = PixelJudge(model, engine, side, smooth_px=wishes.smooth_px, adapt=wishes.adapt)
+        pixels = PixelJudge(model, engine, side, smooth_px=smoothing_px(run.card, wishes), adapt=wishes.adapt)
         if unet is network:
             return Contestant(run.name, pixels, run=run, remark=remark)
     shape = (wishes.batch_size, settings.patch_px, settings.patch_px, _CHANNELS)
