@@ -17,7 +17,7 @@ Counts = NDArray[np.int64]
 
 HALF = 0.5
 USUAL_LOGIT = -3.0  # the median of what is called normal, as on slides where one half is right: a probability of 0.05
-FARTHEST_LOGIT = 1.5  # that a threshold may be from one half: between 0.18 and 0.82
+FARTHEST_LOGIT = 1.0  # that a threshold may be from one half: between 0.27 and 0.73
 FEWEST_CELLS = 30  # that are called normal; from fewer nothing is to be learnt
 
 _LOWEST_LOGIT, _STEP = -9.0, 0.02
