@@ -15,6 +15,8 @@ import pytest
 from conftest import PROGRAM, paint_slide
 from ucc_path_cli.main import ucc_path as group
 
+from ucc_path.formats import segmentation_json
+
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 TINY = '[segmentation]\ninference = "torch"\nwindow_px = 128\n'
@@ -55,8 +57,13 @@ def test_the_short_form_works_and_says_where_to_look(run: Run, tmp_path: Path) -
     paint_slide(tmp_path / "slide.tif")
     done = run("slide.tif")
     assert done.returncode == 0, done.stderr
+    found = segmentation_json.read(tmp_path / "segmented", "slide")
+    normal, metastases = (of["area_mm2"] for of in found["classes"])
+    assert normal + metastases == pytest.approx(0.5898, abs=1e-3)
+    assert metastases == pytest.approx(0.1475, abs=0.05)  # as painted, but for edges: it is smoothed
     assert done.stdout.splitlines() == [
-        "slide: normal 0.4424 mm2, metastases 0.1475 mm2; 0 windows to review",
+        f"slide: normal {normal:.4g} mm2, metastases {metastases:.4g} mm2; "
+        f"{found['windows']['to_review']} windows to review",
         "The results are in segmented; look at segmented/slide.png",
     ]
     assert "segmenting: 576 of 576 patches" in done.stderr

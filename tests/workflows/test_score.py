@@ -212,7 +212,7 @@ def test_a_slide_that_was_segmented_is_scored_by_what_was_painted(
     """The mask is the painted box, 768 px wide at 0.5 um/px; the outline is the same, half a cell further right."""
     slide = paint_slide(tmp_path / "slides" / "s.tif")
     (tmp_path / "segmented").mkdir()
-    wishes = SegmentationSettings(inference="torch", window_px=128)
+    wishes = SegmentationSettings(inference="torch", window_px=128, smooth_px=0, adapt=0)
     request = SegmentRequest((slide,), whole_run, tmp_path / "segmented", segmentation=wishes)
     spec = ModelSpec(whole_run / "model.safetensors", "cpu", 1, wishes)
     identity = identity_of(request, "0" * 64)

@@ -30,6 +30,7 @@ from ucc_path.workflows.segment.jobs import ModelSpec, SlideJob, examine, segmen
 
 Segment = Callable[..., dict[str, Any]]
 PATCH, SIDE = 16, 64
+SMOOTH_PX = 5.0  # of what is painted to the pixel
 SLIDE_PX, AROUND_PX = 256, 64  # of the slide at the model's 2 um/px, and more than a Unet looks around it
 
 
@@ -164,7 +165,8 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def report(run: Path, dataset: Path) -> Path:
-    evaluated(dataset, run, output=dataset.with_name("report"))
+    wishes = SegmentationSettings(inference="torch", batch_size=64, smooth_px=SMOOTH_PX)
+    evaluated(dataset, run, output=dataset.with_name("report"), segmentation=wishes)
     return dataset.with_name("report")
 
 
@@ -191,9 +193,8 @@ def test_the_figures_are_those_of_its_mask_on_the_grid_and_by_its_pixels(
     (row,) = [row for row in tiles_csv.read(dataset) if row.tile_id == tile]
     truth, shares = tile_png.read_mask(dataset, row), shares_of_tile(dataset, run, tile)
     threshold = report_json.read(report)["models"][0]["thresholds"][row.slide]
-    usual = SegmentationSettings().smooth_px
-    on_grid = (of_patches(shares, usual) > threshold).repeat(PATCH, axis=0).repeat(PATCH, axis=1)
-    fine = smoothed(shares, np.ones_like(truth), usual) > threshold
+    on_grid = (of_patches(shares, SMOOTH_PX) > threshold).repeat(PATCH, axis=0).repeat(PATCH, axis=1)
+    fine = smoothed(shares, np.ones_like(truth), SMOOTH_PX) > threshold
     assert not np.array_equal(fine, on_grid)
     assert counts_in(report, "run-pixels", tile) == counted(fine, truth)
     assert counts_in(report, "run", tile) == counted(on_grid, truth)

@@ -56,7 +56,7 @@ def segment(whole_run: Path, tmp_path: Path) -> Segment:
         bytes_each: int = PLENTY,
         **wishes: Any,
     ) -> dict[str, Any]:
-        settings = replace(SegmentationSettings(inference="torch", window_px=128), **wishes)
+        settings = replace(SegmentationSettings(inference="torch", window_px=128, smooth_px=0, adapt=0), **wishes)
         folder = tmp_path / output
         folder.mkdir(exist_ok=True)
         spec = ModelSpec(run / "model.safetensors", "cpu", threads, settings)
@@ -363,7 +363,7 @@ def test_a_slide_that_does_not_fit_into_the_memory_is_refused_before_any_work(sl
 
 def test_models_that_cannot_do_what_is_asked_are_refused(whole_run: Path, tmp_path: Path) -> None:
     def spec(**wishes: Any) -> ModelSpec:
-        settings = replace(SegmentationSettings(inference="torch"), **wishes)
+        settings = replace(SegmentationSettings(inference="torch", smooth_px=0, adapt=0), **wishes)
         return ModelSpec(whole_run / "model.safetensors", "cpu", 1, settings)
 
     with pytest.raises(
