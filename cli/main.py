@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import importlib
 import os
-import signal
 import sys
 from typing import Any
 
@@ -13,6 +12,8 @@ import click
 
 from ucc_path import __version__
 from ucc_path.errors import SettingsError, UccPathError
+
+from . import interrupting
 
 GROUPS = {
     "To begin with": {
@@ -84,7 +85,7 @@ def ucc_path() -> None:
 
 def main() -> None:
     """Runs a command; what the user can repair ends as one line, with a traceback only after --debug."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as schedulers and containers stop a run: like Ctrl-C
+    interrupting.install()
     try:
         status = ucc_path.main(prog_name="ucc-path", standalone_mode=False)
     except click.exceptions.Abort:
