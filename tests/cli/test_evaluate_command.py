@@ -73,6 +73,12 @@ def test_the_short_form_works_and_says_where_to_look(start: Start, forks: Forks,
     assert names_in(tmp_path / "report") == ["figures", "images.csv", "metrics.csv", "metrics.json", "report.html"]
 
 
+def test_neither_smoothed_nor_adapted_it_finds_what_was_painted_to_the_pixel(start: Start) -> None:
+    done = start("--smooth-px", "0", "--adapt", "0").wait()
+    figures = {row.split()[0]: [float(word) for word in row.split()[1:]] for row in done.stdout.splitlines()[1:-1]}
+    assert figures["run"] == figures["grid-ceiling"] == [1, 0, 1, 0, 1, 1]
+
+
 def test_quiet_says_nothing_when_all_is_well(start: Start, tmp_path: Path) -> None:
     done = start("-q", "--split", "val", "-o", "elsewhere").wait()
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

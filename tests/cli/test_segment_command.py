@@ -73,6 +73,20 @@ def test_the_short_form_works_and_says_where_to_look(run: Run, tmp_path: Path) -
     assert again.stdout == "The results are in segmented; look at segmented/slide.png\n"
 
 
+def test_neither_smoothed_nor_adapted_it_finds_what_was_painted(run: Run, tmp_path: Path) -> None:
+    paint_slide(tmp_path / "slide.tif")
+    done = run("slide.tif", "--smooth-px", "0", "--adapt", "0")
+    assert done.stdout.splitlines()[0] == "slide: normal 0.4424 mm2, metastases 0.1475 mm2; 0 windows to review"
+
+
+@pytest.mark.parametrize("wish", [("--smooth-px", "-1"), ("--smooth-px", "nan"), ("--adapt", "3"), ("--adapt", "x")])
+def test_wishes_that_make_no_sense_cost_one_line(run: Run, tmp_path: Path, wish: tuple[str, str]) -> None:
+    paint_slide(tmp_path / "slide.tif")
+    done = run("slide.tif", *wish)
+    assert done.returncode == 2 and wish[0].lstrip("-").replace("-", "_")[:5] in done.stderr
+    assert "Traceback" not in done.stderr and not (tmp_path / "segmented").exists()
+
+
 def test_without_a_model_one_line_says_how_to_get_one(tmp_path: Path) -> None:
     paint_slide(tmp_path / "slide.tif")
     done = subprocess.run([PROGRAM, "segment", "slide.tif"], cwd=tmp_path, capture_output=True, text=True)

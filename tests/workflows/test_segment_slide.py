@@ -363,7 +363,7 @@ def test_a_slide_that_does_not_fit_into_the_memory_is_refused_before_any_work(sl
 
 def test_models_that_cannot_do_what_is_asked_are_refused(whole_run: Path, tmp_path: Path) -> None:
     def spec(**wishes: Any) -> ModelSpec:
-        settings = replace(SegmentationSettings(inference="torch", smooth_px=0, adapt=0), **wishes)
+        settings = replace(SegmentationSettings(inference="torch"), **wishes)
         return ModelSpec(whole_run / "model.safetensors", "cpu", 1, settings)
 
     with pytest.raises(
