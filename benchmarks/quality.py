@@ -199,7 +199,11 @@ def _everything(
             group: {row: {n: asdict(e) for n, e in of.items()} for row, of in e.items()}
             for group, e in estimates.items()
         },
-        "differences": [{**asdict(one), "verdict": one.verdict} for one in tables.differences(lines)],
+        "differences": [
+            {"scope": scope, **asdict(one), "verdict": one.verdict}
+            for scope in tables.FINER
+            for one in tables.differences(lines, scope)
+        ],
         "label_cost": {**price, "points": [asdict(point) for point in points]} if points else None,
     }
     return dict(json.loads(json.dumps(_without_nan(record))))

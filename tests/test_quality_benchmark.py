@@ -305,6 +305,17 @@ def test_a_difference_is_of_the_same_case_and_seed_only() -> None:
     assert [round(one.value.mean, 6) for one in found] == [0.4, 0.4]
 
 
+def test_whole_slides_have_differences_of_their_own_on_the_grid_and_pixel_by_pixel() -> None:
+    values = {"ucc-kinds": 0.8, "ucc-kinds-exact": 0.75, "unet": 0.7, "unet-exact": 0.72, "empty": 0.5}
+    lines = [make_line(row, value, scope="slide") for row, value in values.items()]
+    lines += [make_line("ucc-kinds", 0.1), make_line("unet", 0.9)]  # of tiles
+    found = part("comparison.tables").differences(lines, "slide")
+    balanced = {(one.first, one.second): round(one.value.mean, 6) for one in found if one.figure == "balanced"}
+    assert balanced == {("ucc-kinds", "unet"): 0.1, ("ucc-kinds-exact", "unet-exact"): 0.03}
+    text = part("comparison.page").page(lines, make_about(), [], "")
+    assert "+0.030" in text[text.index("## Whole slides") : text.index("## Val tiles")]
+
+
 def test_words_of_a_curve_stand_below_a_valley_and_otherwise_above_where_it_falls() -> None:
     curve = part("comparison.curve")
     places = ((0.0, 50.0), (10.0, 80.0), (20.0, 20.0), (30.0, 40.0))  # rows count downwards

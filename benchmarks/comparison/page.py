@@ -114,6 +114,7 @@ def page(lines: Sequence[Line], about: About, points: Sequence[Point], cost_word
         "All tissue of the test slides, masks as `ucc-path segment` makes them unless asked otherwise. `-exact`: "
         "compared pixel by pixel, as the tiles are.",
         plain_table(exact),
+        differences_table(differences(lines, "slide")),
     ]
     parts += [
         "## Val tiles",
@@ -156,6 +157,8 @@ def case_table(lines: Sequence[Line]) -> str:
 
 
 def differences_table(found: Sequence[Difference]) -> str:
+    if not found:
+        return ""
     rows = [
         [
             f"**{one.first} - {one.second}**" if one.is_chosen else f"{one.first} - {one.second}",

@@ -22,7 +22,8 @@ PAIRS = (
 AIMS = {pair: {"PA": -0.01, "balanced": -0.02} for pair in PAIRS if pair[0] == "ucc-kinds"}
 COMPARED = ("PA", "balanced")
 SHOWN = ("balanced", "PA", "TPR", "FPR", "IoU")
-FINER = "-pixels"  # behind the name of a row whose mask is not on the grid of patches
+FINER = {"tiles": "-pixels", "slide": "-exact"}
+"""By scope, what is behind the name of a row whose mask is not on the grid of patches, or not compared on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +76,18 @@ def by_case(lines: Sequence[Line]) -> dict[str, dict[str, dict[str, Estimate]]]:
     return {case: estimates([line for line in lines if line.case == case]) for case in cases}
 
 
-def differences(lines: Sequence[Line]) -> list[Difference]:
-    """Of each pair the forms chosen by val tiles, then both on the grid of patches, then the finest masks of each."""
-    tested = all_tiles(pick(lines))
+def differences(lines: Sequence[Line], scope: str = "tiles") -> list[Difference]:
+    """Of each pair the forms chosen by val tiles, then both on the grid of patches, then the finest masks of each.
+
+    No val slide is segmented as a whole, so of whole slides nothing is chosen.
+    """
+    tested = all_tiles(pick(lines, scope=scope))
     there = set(rows_in(tested))
     found = []
     for pair in PAIRS:
-        chosen = (chosen_form(lines, pair[0]), chosen_form(lines, pair[1]))
-        fine = (_finest(there, pair[0]), _finest(there, pair[1]))
-        for first, second in dict.fromkeys([chosen, pair, fine]):
+        chosen = (chosen_form(lines, pair[0]), chosen_form(lines, pair[1])) if scope == "tiles" else None
+        fine = (_finest(there, pair[0], FINER[scope]), _finest(there, pair[1], FINER[scope]))
+        for first, second in dict.fromkeys([chosen or pair, pair, fine]):
             for figure in COMPARED:
                 value, aim = _paired(tested, first, second, figure), AIMS.get(pair, {}).get(figure)
                 if value.values:
@@ -93,12 +97,13 @@ def differences(lines: Sequence[Line]) -> list[Difference]:
 
 def chosen_form(lines: Sequence[Line], model: str) -> str:
     """The row of a model that has the higher balanced accuracy on val tiles: on the grid, or as fine as pixels."""
-    val = estimates([line for line in pick(lines, split="val") if line.row in (model, model + FINER)], ("balanced",))
+    forms = (model, model + FINER["tiles"])
+    val = estimates([line for line in pick(lines, split="val") if line.row in forms], ("balanced",))
     return max(val, key=lambda row: val[row]["balanced"].mean, default=model)
 
 
-def _finest(there: set[str], model: str) -> str:
-    return model + FINER if model + FINER in there else model
+def _finest(there: set[str], model: str, ending: str) -> str:
+    return model + ending if model + ending in there else model
 
 
 def values_of(lines: Iterable[Line], row: str, value: Callable[[Line], float]) -> dict[str, list[float]]:
