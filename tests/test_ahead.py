@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 import time
 
@@ -50,3 +52,18 @@ def test_an_error_comes_at_the_place_of_its_item_and_ends_the_threads() -> None:
     with pytest.raises(ValueError, match="three"):
         next(results)
     assert threading.active_count() == before
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel knows no such limit")
+@pytest.mark.parametrize("spare_kb", [1000, 8200, 8204, 8212, 12_000])
+def test_where_a_thread_finds_no_memory_that_is_an_error_and_nobody_waits_for_ever(spare_kb: int) -> None:
+    code = (
+        "import re, resource\n"
+        "from ucc_path.ahead import in_order\n"
+        "used_kb = int(re.search(r'VmData:\\s+(\\d+)', open('/proc/self/status').read())[1])\n"
+        f"resource.setrlimit(resource.RLIMIT_DATA, (1024 * (used_kb + {spare_kb}), resource.RLIM_INFINITY))\n"
+        "try: print(list(in_order(abs, range(3), 1)))\n"
+        "except MemoryError as err: print(err)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "cannot allocate memory for a thread\n", done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -12,6 +13,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _LOOK_AHEAD = 2  # items handed out for each thread: one at work, one ready
+_A_THREAD = 2**24  # bytes: its stack, which mostly is 8 MB, and what it takes to begin
 
 
 def usable_cores() -> int:
@@ -27,7 +29,9 @@ def in_order(work: Callable[[Item], Result], items: Iterable[Item], threads: int
     pending: deque[Future[Result]] = deque()
     with ThreadPoolExecutor(threads) as pool:
         try:
-            for item in items:
+            for place, item in enumerate(items):
+                if place < threads:  # only now the pool begins a thread
+                    _require_memory_for_a_thread()
                 pending.append(pool.submit(work, item))
                 if len(pending) > threads * _LOOK_AHEAD:
                     yield pending.popleft().result()
@@ -36,3 +40,12 @@ def in_order(work: Callable[[Item], Result], items: Iterable[Item], threads: int
         finally:
             for future in pending:
                 future.cancel()
+
+
+def _require_memory_for_a_thread() -> None:
+    """MemoryError where there is none: a thread that fails as it begins leaves whoever started it waiting for ever."""
+    if hasattr(mmap, "MAP_PRIVATE"):
+        try:
+            mmap.mmap(-1, _A_THREAD, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS).close()
+        except OSError as err:
+            raise MemoryError("cannot allocate memory for a thread") from err

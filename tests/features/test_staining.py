@@ -104,6 +104,16 @@ def test_what_was_looked_at_need_not_be_read_again_for_its_patches(slide_path: P
     assert seen == {}  # nor is anything kept that is not needed any more
 
 
+def test_what_was_looked_at_is_only_kept_where_it_is_wanted(slide_path: Path) -> None:
+    with Slide(slide_path) as slide:
+        plan = CellPlan.of(slide.size_l0, slide.mpp, patch_px=32, stride_px=32, mpp=1.0, name="s")
+        every = list(blocks(plan, tissue_cells(plan, make_coverage(), 0.5)))
+        reader = PatchReader(slide, plan, is_strict=False)
+        kept, let_go = (standard_of_slide(reader, make_coverage(), every, 2, keep=keep) for keep in (True, False))
+    assert np.array_equal(kept[0], let_go[0])
+    assert len(kept[1]) == len(every) and let_go[1] == {}
+
+
 def test_a_slide_without_blocks_keeps_its_densities(slide_path: Path) -> None:
     with Slide(slide_path) as slide:
         plan = CellPlan.of(slide.size_l0, slide.mpp, patch_px=32, stride_px=32, mpp=1.0, name="s")

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from ucc_path.features.streaming import Band
+from ucc_path.mask import windows as windows_module
 from ucc_path.mask.windows import Disagreements, WindowMap, Windows, disagreements
 
 Floats = NDArray[np.float32]
@@ -227,3 +228,23 @@ def test_only_windows_that_disagree_are_for_review_each_by_its_own_part_of_the_m
     assert found.side_cells == 4
     assert found.cells.tolist() == [[0, 4], [8, 12]]
     assert found.predicted.tolist() == [1, 2] and found.in_mask.tolist() == [2, 1]
+
+
+def test_of_a_band_however_large_the_model_is_asked_for_some_patches_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    class Asked(ExactHead):
+        def added_by(self, features: Floats) -> Floats:
+            asked.append(len(features))
+            return super().added_by(features)
+
+    values, is_there = make_cells(40, 60, 0.7)
+    mixture, found = judged(values, is_there, 8, [16])
+    monkeypatch.setattr(windows_module, "_AT_ONCE", 50)
+    window_map = WindowMap(Asked(), is_there.shape, window_cells=8)  # type: ignore[arg-type]
+    for band in in_bands(values, is_there, [16]):
+        window_map.take(band)
+    again, found_again = window_map.finish()
+    assert max(asked) == 50 and sum(asked) == np.count_nonzero(is_there)
+    assert np.array_equal(mixture, again) and mixture.any()
+    assert np.array_equal(found.predicted, found_again.predicted)

@@ -5,12 +5,20 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ucc_path.errors import SettingsError, SlideError, TooLargeError
+from ucc_path.formats import model_safetensors
+from ucc_path.model import UCC, network_of_pixels
+from ucc_path.model.card import ModelCard
+from ucc_path.model.recipes import ASSIGN_PIXELS, CENTROIDS, NETWORK, PIXELS
+from ucc_path.settings import PRESETS, ModelSettings
+from ucc_path.tiles.labelling import CLASSES
 from ucc_path.workflows.segment import memory
 from ucc_path.workflows.segment.memory import GB, MB, in_words, parse_size, require_room, share_out
 
@@ -85,7 +93,7 @@ def test_a_slide_that_fits_has_room_and_a_larger_one_is_refused_before_any_work(
     room = memory._IDLE + 2 * memory._THREAD + 10 * MB + 16 * MB
     require_room(room + 16 * 10**6, cells=10**6, **how)  # type: ignore[arg-type]
     message = (
-        r"^s\.tif needs about 0\.9 GB for its mask of 1,000,001 cells, and may take 0\.9; "
+        r"^s\.tif needs about 892 MB for its mask of 1,000,001 cells, and may take 892; "
         r"give more --max-memory, fewer --workers, or a larger --stride-px$"
     )
     with pytest.raises(TooLargeError, match=message):
@@ -137,6 +145,19 @@ def test_any_other_error_passes_as_it_is(error: Exception) -> None:
     assert passed.value is error
 
 
+def make_model(folder: Path) -> Path:
+    """Of preset fast, with a network of pixels; its first weights take as much memory as others."""
+    settings = PRESETS["fast"]["model"]
+    assert isinstance(settings, ModelSettings)
+    tensors = {NETWORK + name: value for name, value in UCC(settings).state_dict().items()}
+    tensors |= {PIXELS + name: value for name, value in network_of_pixels(settings).state_dict().items()}
+    tensors[CENTROIDS] = torch.rand(2, settings.features)
+    labels, mean = ("ucc 1", "ucc 2"), (0.2, 0.2, 0.2)
+    card = ModelCard("ucc", "ucc", labels, settings, 0.5, 1.0, mean, mean, CLASSES, True, {}, ASSIGN_PIXELS)
+    model_safetensors.write(folder / model_safetensors.NAME, card, tensors)
+    return folder / model_safetensors.NAME
+
+
 def run(code: str) -> str:
     """What a process of its own prints: a limit cannot be lifted again."""
     prelude = "import numpy as np\nfrom ucc_path.workflows.segment import memory\n"
@@ -185,3 +206,43 @@ def test_the_peak_is_of_this_slide_and_not_of_those_before() -> None:
     grown, forgotten = map(int, said.split())
     assert 280 < grown < 340
     assert forgotten > 280 or forgotten == 0  # where the system cannot forget
+
+
+@pytest.mark.skipif(not LIMITED, reason="only glibc keeps what is freed")
+def test_what_was_needed_for_a_while_does_not_stay_with_the_process() -> None:
+    code = (
+        "import re\n"
+        "def used(): return int(re.search(r'VmData:\\s+(\\d+)', open('/proc/self/status').read())[1]) / 1000\n"
+        "before = used()\n"
+        "for _ in range(2):\n"  # the second time the library keeps what is as large as what it has seen
+        "    large = [np.ones(20 * memory.MB, np.uint8) for _ in range(3)]\n"
+        "    behind = [bytes(3000) for _ in range(1000)]\n"
+        "    del large\n"
+        "print(round(used() - before))\n"
+    )
+    assert int(run(code)) > 50  # so that it would show
+    assert int(run("memory.keep_no_large_buffers()\n" + code)) < 10  # the small ones
+
+
+@pytest.mark.skipif(not LIMITED, reason="the kernel tells it")
+def test_a_model_for_a_fine_mask_takes_no_more_memory_than_for_a_coarse_one(tmp_path: Path) -> None:
+    """A fine mask has thousands of patches in a picture."""
+    path = make_model(tmp_path)
+    used = []
+    for stride_px in (32, 4):
+        said = run(
+            "import re\n"
+            "from dataclasses import replace\n"
+            "from pathlib import Path\n"
+            "from ucc_path.settings import SegmentationSettings\n"
+            "from ucc_path.workflows.segment.jobs import ModelSpec\n"
+            "from ucc_path.workflows.segment.loading import load\n"
+            f"wishes = replace(SegmentationSettings(), stride_px={stride_px})\n"
+            f"loaded = load(ModelSpec(Path({str(path)!r}), 'cpu', 1, wishes))\n"
+            "side = loaded.pictures.side_px\n"
+            "loaded.engine(np.zeros((1, side, side, 3), np.uint8), np.zeros(3 * 256, np.float32))\n"
+            "print(re.search(r'VmData:\\s+(\\d+)', open('/proc/self/status').read())[1])\n"
+        )
+        used.append(int(said) / 1000)
+    coarse_mb, fine_mb = used
+    assert fine_mb < coarse_mb + 50 and max(used) * MB < memory._IDLE

@@ -31,7 +31,8 @@ _LARGEST_DIFFERENCE = {"cpu": 1e-4, "cuda": 3e-2}
 class Engine(Protocol):
     """A network ready to compute."""
 
-    name: str
+    @property
+    def name(self) -> str: ...
 
     def __call__(self, pictures: Pictures, table: Table) -> Values:
         """A full batch (batch, side, side, channels) -> (batch, ...)."""

@@ -43,10 +43,10 @@ class PatchReader:
         tops, lefts = self.plan.offsets_px(rows), self.plan.offsets_px(cols)
         side = self.plan.patch_px
         row, col = np.nonzero(block.wanted)
-        patches = _cut(region.rgb, tops[row], lefts[col], side)
+        patches = cut(region.rgb, tops[row], lefts[col], side)
         if region.lost is None:
             return Items(patches, block.cells, np.ones(len(patches), np.bool_), 0)
-        lost = _cut(region.lost[..., None], tops[row], lefts[col], side).reshape(len(patches), -1)
+        lost = cut(region.lost[..., None], tops[row], lefts[col], side).reshape(len(patches), -1)
         whole = np.flatnonzero(~lost.any(axis=1))
         return Items(patches[whole], block.cells[whole], np.ones(len(whole), np.bool_), len(patches) - len(whole))
 
@@ -105,7 +105,7 @@ def _read(slide: Slide, corner: PointL0, size_px: tuple[int, int], mpp: float, i
     return read_surviving(slide, corner, size_px, mpp)
 
 
-def _cut(picture: NDArray[T], tops: NDArray[np.int64], lefts: NDArray[np.int64], side: int) -> NDArray[T]:
+def cut(picture: NDArray[T], tops: NDArray[np.int64], lefts: NDArray[np.int64], side: int) -> NDArray[T]:
     """Squares (n, side, side, channels) of a picture (rows, cols, channels), wherever they begin."""
     picture = np.ascontiguousarray(picture)
     rows, cols, channels = picture.shape

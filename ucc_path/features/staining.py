@@ -21,11 +21,11 @@ EVERY_PX = 4  # along both sides: one pixel in sixteen tells as much
 
 
 def standard_of_slide(
-    reader: PatchReader, tissue: Coverage, blocks: Sequence[Block], threads: int
+    reader: PatchReader, tissue: Coverage, blocks: Sequence[Block], threads: int, *, keep: bool = True
 ) -> tuple[Change, dict[Cell, Surviving]]:
     """The change of optical density that makes this slide like those a model was trained on, (3, 4).
 
-    And what was read for it, by the first cell of each block, so that it need not be read again.
+    And, to `keep`, what was read for it, by the first cell of each block, so that it need not be read again.
     """
     chosen = np.unique(np.linspace(0, len(blocks) - 1, min(SAMPLED_BLOCKS, len(blocks))).astype(np.int64))
 
@@ -37,7 +37,8 @@ def standard_of_slide(
     seen = {}
     for block, region, counts in in_order(look, chosen.tolist(), threads):
         levels += counts
-        seen[block.first] = region
+        if keep:
+            seen[block.first] = region
     return standard_of(levels), seen
 
 

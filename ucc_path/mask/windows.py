@@ -20,6 +20,7 @@ Floats = NDArray[np.float32]
 Sums = NDArray[np.float64]  # (squares, width + 1): what the patches of each add, and how many they are
 
 SQUARES_A_WINDOW = 4  # along its side
+_AT_ONCE = 2**13  # patches whose additions are in memory, of a few hundred numbers each
 _MIN_SHARE = 0.25  # of a window's patches that must be tissue: fewer are no bag to be judged
 
 
@@ -80,16 +81,21 @@ class WindowMap:
 
     def take(self, band: Band) -> None:
         """Adds a band."""
-        # The model is asked once for the whole band, what its patches add and then of its windows: a call is dear.
-        added = self._head.added_by(band.values[band.is_there])
-        end, first, taken = band.first_row + len(band.values), band.first_row, 0
+        # The model is asked for many patches at once, since a call is dear; not for a whole band, which may be large.
+        values = band.values[band.is_there]
+        parts = (self._head.added_by(values[at : at + _AT_ONCE]) for at in range(0, len(values), _AT_ONCE))
+        added = next(parts, None)
+        end, first = band.first_row + len(band.values), band.first_row
         while first < end:
             after = min((first // self._side + 1) * self._side, end)  # the part of a row of squares that is in the band
             squares = np.nonzero(band.is_there[first - band.first_row : after - band.first_row])[1] // self._side
-            self._add(squares, added[taken : taken + len(squares)])
+            while len(squares) and added is not None:
+                count = min(len(squares), len(added))
+                self._add(squares[:count], added[:count])
+                squares, added = squares[count:], added[count:] if count < len(added) else next(parts, None)
             if after % self._side == 0 or after == self._shape[0]:
                 self._close_row()
-            first, taken = after, taken + len(squares)
+            first = after
         self._ask()
 
     def finish(self) -> tuple[NDArray[np.uint8], Windows]:

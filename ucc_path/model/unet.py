@@ -10,8 +10,6 @@ from ucc_path.model.blocks import WideBlock, initialise, norm_layer
 from ucc_path.model.lite import LiteUnet
 from ucc_path.settings import ModelSettings
 
-_PATCHES_AT_ONCE = 256
-
 
 class Unet(nn.Module):
     """A tile becomes the logit of tumour at each of its pixels."""
@@ -65,29 +63,3 @@ class CellShares(nn.Module):
         end = self.margin_px + self.core_px
         logits = self.unet(pictures)[:, self.margin_px : end, self.margin_px : end]
         return functional.avg_pool2d(torch.sigmoid(logits.float()).unsqueeze(1), self.cell_px).movedim(1, -1)
-
-
-class CellValues(nn.Module):
-    """Pictures become, for each cell of their inner part, its share of tumour and then the features of its patch."""
-
-    def __init__(self, shares: CellShares, extractor: nn.Module, patch_px: int) -> None:
-        super().__init__()
-        self.shares, self.extractor, self.patch_px = shares, extractor, patch_px
-
-    def forward(self, pictures: Tensor) -> Tensor:
-        """(n, channels, side, side) -> (n, cells, cells, 1 + features)."""
-        share = self.shares(pictures)
-        cell_px, patch_px = self.shares.cell_px, self.patch_px
-        cells, beyond = self.shares.core_px // cell_px, patch_px - cell_px
-        first = self.shares.margin_px - beyond // 2  # a patch lies around its cell
-        end = first + self.shares.core_px + beyond
-        features = []
-        rows_at_once = max(1, _PATCHES_AT_ONCE // (len(pictures) * cells))
-        # A few at a time: a fine mask has thousands of patches in a picture, which together are many times its size.
-        for row in range(0, cells, rows_at_once):
-            top, bottom = (first + cell_px * place for place in (row, min(row + rows_at_once, cells)))
-            strip = pictures[:, :, top : bottom + beyond, first:end]
-            patches = strip.unfold(2, patch_px, cell_px).unfold(3, patch_px, cell_px).permute(0, 2, 3, 1, 4, 5)
-            found = self.extractor(patches.flatten(0, 2))  # (n * rows * cells, channels, patch_px, patch_px) in
-            features.append(found.float().view(len(pictures), -1, cells, found.shape[-1]))
-        return torch.cat([share, torch.cat(features, dim=1)], dim=-1)

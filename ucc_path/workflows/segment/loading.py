@@ -16,6 +16,7 @@ from ucc_path.features.cells import CellPlan
 from ucc_path.features.engines import Engine, make_engine
 from ucc_path.features.heads import CountHead
 from ucc_path.features.levels import FromLevels
+from ucc_path.features.pairing import PairedEngine
 from ucc_path.features.reading import PatchReader, PictureReader, PictureShape
 from ucc_path.formats import model_safetensors
 from ucc_path.geometry import Cell
@@ -23,10 +24,11 @@ from ucc_path.mask.deciding import Decision
 from ucc_path.model import UCC, PixelNetwork
 from ucc_path.model.devices import choose_device
 from ucc_path.model.recipes import TrainedModel, assemble
-from ucc_path.model.unet import CellShares, CellValues
+from ucc_path.model.unet import CellShares
 from ucc_path.slide import Slide
 from ucc_path.slide.damage import Surviving
 from ucc_path.workflows.assignment import PIXELS, assignment_of, decision_of
+from ucc_path.workflows.segment import memory
 from ucc_path.workflows.segment.jobs import ModelSpec
 
 # How far a network of pixels looks around a pixel. lite0 looks twice as far, and beyond this it hardly shows: of the
@@ -75,6 +77,7 @@ class Loaded:
 @lru_cache(maxsize=1)
 def load(spec: ModelSpec) -> Loaded:
     """The model of a file on its engine; refuses one that cannot do what is asked."""
+    memory.keep_no_large_buffers()
     card, tensors = model_safetensors.read(spec.path)
     wishes, settings = spec.segmentation, card.settings
     stride_px = wishes.stride_px or settings.patch_px
@@ -99,28 +102,24 @@ def load(spec: ModelSpec) -> Loaded:
         raise SettingsError(
             f"--refit-merge is for models that count classes, and {spec.path} is a model {card.model}; give --refit"
         )
-    pictures = None
     unet = model.network if isinstance(model.network, PixelNetwork) else model.pixels if assign == PIXELS else None
-    network: nn.Module
+
+    def engine_of(network: nn.Module, batch_size: int, side_px: int) -> tuple[Engine, str]:
+        shape = (batch_size, side_px, side_px, _CHANNELS)
+        return make_engine(wishes.inference, FromLevels(network, _CHANNELS), device, shape=shape, threads=spec.threads)
+
     if unet is None:
-        network = model.network.get_submodule("extractor")
-    else:
-        # A patch may reach further than a Unet looks.
-        margin_px = max(MARGIN_PX[settings.encoder], settings.patch_px - stride_px)
-        pictures = PictureShape.of(
-            settings.patch_px, stride_px, margin_px=margin_px, multiple_px=settings.picture_multiple
-        )
-        shares = CellShares(unet, margin_px=margin_px, core_px=pictures.core_px, cell_px=stride_px)
-        network = shares
-        if unet is model.pixels:
-            network = CellValues(shares, model.network.get_submodule("extractor"), settings.patch_px)
-    batch_size = 1 if pictures else wishes.batch_size
-    side = pictures.side_px if pictures else settings.patch_px
-    engine, remark = make_engine(
-        wishes.inference,
-        FromLevels(network, _CHANNELS),
-        device,
-        shape=(batch_size, side, side, _CHANNELS),
-        threads=spec.threads,
-    )
-    return Loaded(model, engine, remark, device, batch_size, stride_px, pictures, head, assign)
+        extractor = model.network.get_submodule("extractor")
+        engine, remark = engine_of(extractor, wishes.batch_size, settings.patch_px)
+        return Loaded(model, engine, remark, device, wishes.batch_size, stride_px, None, head, assign)
+    # A patch may reach further than a Unet looks.
+    margin_px = max(MARGIN_PX[settings.encoder], settings.patch_px - stride_px)
+    pictures = PictureShape.of(settings.patch_px, stride_px, margin_px=margin_px, multiple_px=settings.picture_multiple)
+    shares = CellShares(unet, margin_px=margin_px, core_px=pictures.core_px, cell_px=stride_px)
+    engine, remark = engine_of(shares, 1, pictures.side_px)
+    if unet is model.pixels:
+        at_once = min(wishes.batch_size, (pictures.core_px // stride_px) ** 2)
+        features, other = engine_of(model.network.get_submodule("extractor"), at_once, settings.patch_px)
+        engine = PairedEngine(engine, features, pictures, settings.patch_px, stride_px, at_once)
+        remark = remark or other
+    return Loaded(model, engine, remark, device, 1, stride_px, pictures, head, assign)

@@ -28,6 +28,8 @@ _THREAD = 100 * MB  # the network's inner values, a few batches and blocks
 _A_CELL = 16  # labels, how sure, windows, the search for regions
 _A_THUMBNAIL_PIXEL = 16  # the picture, and the masks from which tissue is found
 
+_M_MMAP_THRESHOLD, _LARGE = -3, 2**17
+
 _UNITS = {"": 1, "K": 10**3, "M": MB, "G": GB, "T": 10**12}
 _FULL = ("allocate", "bad_alloc", "bad allocation", "out of memory", "could not create a memory", "start new thread")
 
@@ -78,8 +80,8 @@ def require_room(bytes_each: int, *, threads: int, cells: int, thumbnail_px: int
     needed = _IDLE + threads * _THREAD + cells * _A_CELL + thumbnail_px * _A_THUMBNAIL_PIXEL + band_bytes
     if needed > bytes_each:
         raise TooLargeError(
-            f"{name} needs about {needed / GB:.1f} GB for its mask of {cells:,} cells, and may take "
-            f"{bytes_each / GB:.1f}; give more --max-memory, fewer --workers, or a larger --stride-px"
+            f"{name} needs about {needed / MB:,.0f} MB for its mask of {cells:,} cells, and may take "
+            f"{bytes_each / MB:,.0f}; give more --max-memory, fewer --workers, or a larger --stride-px"
         )
 
 
@@ -104,6 +106,15 @@ def in_words(name: str) -> Iterator[None]:
         raise TooLargeError(
             f"{name} needs more memory than its process may take; give more --max-memory, or fewer --workers"
         ) from err
+
+
+def keep_no_large_buffers() -> None:
+    """From now on each large buffer goes back to the system as soon as it is freed; only glibc can.
+
+    Otherwise what was needed to load a model stays with the process, and a sixth of its limit would be that.
+    """
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _LARGE)
 
 
 def give_back() -> None:

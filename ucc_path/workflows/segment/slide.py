@@ -162,7 +162,8 @@ def _bands(job: SlideJob, loaded: Loaded, slide: Slide, survey: Survey, losses: 
     if card.settings.colours == "slide":
         every = list(blocks(survey.plan, survey.is_tissue))
         sampler = PatchReader(slide, survey.plan, job.is_strict)
-        stain, seen = standard_of_slide(sampler, survey.tissue, every, threads)
+        # A picture has a margin, for which its block is read again anyway.
+        stain, seen = standard_of_slide(sampler, survey.tissue, every, threads, keep=loaded.pictures is None)
     table = table_of(loaded.model.preparation, stain, card.settings.channels)
     return bands(
         survey.plan,
