@@ -63,3 +63,16 @@ class CellShares(nn.Module):
         end = self.margin_px + self.core_px
         logits = self.unet(pictures)[:, self.margin_px : end, self.margin_px : end]
         return functional.avg_pool2d(torch.sigmoid(logits.float()).unsqueeze(1), self.cell_px).movedim(1, -1)
+
+
+class CellLooks(nn.Module):
+    """A Unet seen by small cells: the probability of tumour in each cell of whole pictures, and how it looks."""
+
+    def __init__(self, unet: nn.Module, cell_px: int) -> None:
+        super().__init__()
+        self.unet, self.cell_px = unet, cell_px
+
+    def forward(self, pictures: Tensor) -> Tensor:
+        """(n, channels, side, side) -> (n, side / cell_px, side / cell_px, 1 + channels)."""
+        shares = torch.sigmoid(self.unet(pictures).float()).unsqueeze(1)
+        return functional.avg_pool2d(torch.cat([shares, pictures.float()], dim=1), self.cell_px).movedim(1, -1)

@@ -210,9 +210,9 @@ class SegmentationSettings:
         choices=("model", *ASSIGNMENTS),
     )
     smooth_px: float = setting(
-        24.0,
-        "width of the Gaussian by which probabilities of a network of pixels that labels of tiles have taught are "
-        "averaged with those of the tissue around, at the model's scale; 0 is none",
+        64.0,
+        "how far around a place the probabilities of a network of pixels that labels of tiles have taught are averaged "
+        "over what looks like it, at the model's scale; 0 is not at all",
         low=0,
         high=256,
     )

@@ -15,7 +15,6 @@ from ucc_path.features.heads import CountHead
 from ucc_path.features.levels import table_of
 from ucc_path.features.streaming import Band
 from ucc_path.mask.deciding import Decision, decide
-from ucc_path.mask.smoothing import smoothed
 from ucc_path.mask.thresholds import HALF, Counts, count_normal, threshold_of
 from ucc_path.model.recipes import TrainedModel
 from ucc_path.stain import Change
@@ -93,10 +92,10 @@ class PixelJudge:
     tissue ends all at once is something that it has not learnt about.
     """
 
-    def __init__(self, model: TrainedModel, engine: Engine, side_px: int, *, smooth_px: float, adapt: float) -> None:
+    def __init__(self, model: TrainedModel, engine: Engine, side_px: int, *, adapt: float) -> None:
         self.classes = model.card.classes
         self.thresholds: dict[str, float] = {}  # of the slides that it has adapted to
-        self._smooth_px, self._adapt = smooth_px, adapt
+        self._adapt = adapt
         self._model, self._engine, self._side_px = model, engine, side_px
 
     def count(self, tile: Tile, standard: Change | None) -> Counts:
@@ -124,14 +123,13 @@ class PixelJudge:
         threshold = self.thresholds.get(tile.row.slide, HALF)
         is_judged = tile.on_pixels(tile.is_judged.astype(np.uint8)) != 0
         patches = _labels(self._of_patches(tile, shares) > threshold, tile.is_judged)
-        pixels = smoothed(shares, is_judged, self._smooth_px) > threshold
-        return Verdict(patches, pixels=_labels(pixels, is_judged))
+        return Verdict(patches, pixels=_labels(shares > threshold, is_judged))
 
     def _of_patches(self, tile: Tile, shares: Floats) -> Floats:
-        """The mean probability of each patch (rows, cols), smoothed."""
+        """The mean probability of each patch (rows, cols)."""
         (rows, cols), patch = tile.is_judged.shape, tile.patch_px
         whole = shares[: rows * patch, : cols * patch].reshape(rows, patch, cols, patch)
-        return smoothed(whole.mean(axis=(1, 3)), tile.is_judged, self._smooth_px / patch)
+        return np.asarray(whole.mean(axis=(1, 3)), np.float32)
 
 
 class RefinedJudge:

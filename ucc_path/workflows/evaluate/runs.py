@@ -14,9 +14,11 @@ from torch import Tensor, nn
 
 from ucc_path.errors import ModelError, RunError
 from ucc_path.evaluation.summary import EMPTY, GRID_CEILING
-from ucc_path.features.engines import make_engine
+from ucc_path.features.engines import Engine, make_engine
 from ucc_path.features.heads import CountHead
 from ucc_path.features.levels import FromLevels
+from ucc_path.features.reading import PictureShape
+from ucc_path.features.smoothing import engine_of_shares
 from ucc_path.formats import metrics_csv, model_safetensors, run_json
 from ucc_path.formats.metrics_csv import MetricsRow
 from ucc_path.formats.tile_store import SAME_MPP
@@ -25,7 +27,6 @@ from ucc_path.model import UCC, PixelNetwork
 from ucc_path.model.card import ModelCard
 from ucc_path.model.devices import choose_device
 from ucc_path.model.recipes import assemble
-from ucc_path.model.unet import CellShares
 from ucc_path.settings import SegmentationSettings
 from ucc_path.workflows.assignment import CENTROIDS, assignment_of, decision_of, smoothing_px
 from ucc_path.workflows.assignment import PIXELS as BY_PIXELS
@@ -117,10 +118,14 @@ def contestant(run: Run, wishes: SegmentationSettings, device: str, *, tile_px: 
     pixels, remark = None, ""
     if unet is not None:
         multiple = settings.picture_multiple
-        side = -(-(tile_px + 2 * MIRRORED_PX) // multiple) * multiple
-        shares = CellShares(unet, margin_px=MIRRORED_PX, core_px=tile_px, cell_px=1)
-        engine, remark = _engine(shares, wishes.inference, where, (1, side, side, _CHANNELS), threads)
-        pixels = PixelJudge(model, engine, side, smooth_px=smoothing_px(run.card, wishes), adapt=wishes.adapt)
+        tile = PictureShape(tile_px, MIRRORED_PX, -(-(tile_px + 2 * MIRRORED_PX) // multiple) * multiple)
+        reach_px = smoothing_px(run.card, wishes)
+
+        def make(network: nn.Module, side_px: int) -> tuple[Engine, str]:
+            return _engine(network, wishes.inference, where, (1, side_px, side_px, _CHANNELS), threads)
+
+        engine, remark = engine_of_shares(unet, tile, cell_px=1, reach_px=reach_px, make=make)
+        pixels = PixelJudge(model, engine, tile.side_px, adapt=wishes.adapt)
         if unet is network:
             return Contestant(run.name, pixels, run=run, remark=remark)
     shape = (wishes.batch_size, settings.patch_px, settings.patch_px, _CHANNELS)
@@ -134,7 +139,9 @@ def contestant(run: Run, wishes: SegmentationSettings, device: str, *, tile_px: 
     return Contestant(run.name, judge, head, has_clusters, run, remark or own_remark)
 
 
-def _engine(network: nn.Module, wish: str, device: torch.device, shape: tuple[int, ...], threads: int) -> Any:
+def _engine(
+    network: nn.Module, wish: str, device: torch.device, shape: tuple[int, ...], threads: int
+) -> tuple[Engine, str]:
     return make_engine(wish, FromLevels(network, _CHANNELS), device, shape=shape, threads=threads)
 
 

@@ -1,4 +1,4 @@
-"""From probabilities to a decision: smoothed, kept in a file, and decided once the slide's own threshold is known."""
+"""From probabilities to a decision: kept in a file, and decided once the slide's own threshold is known."""
 
 from __future__ import annotations
 
@@ -11,23 +11,20 @@ from numpy.typing import NDArray
 
 from ucc_path.features.streaming import Band
 from ucc_path.mask.deciding import ByShare
-from ucc_path.mask.smoothing import smooth
 from ucc_path.mask.thresholds import count_normal, threshold_of
 from ucc_path.workflows.segment.keeping import kept
 
 
 @contextmanager
-def adapted(
-    bands: Iterable[Band], work: Path, *, width: float, strength: float
-) -> Iterator[tuple[Iterator[Band], ByShare]]:
+def adapted(bands: Iterable[Band], work: Path, *, strength: float) -> Iterator[tuple[Iterator[Band], ByShare]]:
     """All bands once more, with the first of their values alone, and the decision by this slide's own threshold.
 
-    `width` is how many cells wide they are smoothed, `strength` how far the threshold goes along with the slide.
+    `strength` is how far the threshold goes along with the slide.
     """
     counts = count_normal(np.zeros(0, np.float32))
 
     def count(values: NDArray[np.float32]) -> None:
         np.add(counts, count_normal(values[:, 0]), out=counts)
 
-    with kept(smooth(bands, width), work, depth=1, on_values=count) as stored:
+    with kept(bands, work, depth=1, on_values=count) as stored:
         yield stored.bands(), ByShare(threshold_of(counts, strength))

@@ -5,6 +5,7 @@ Loaded once in a process, however many slides it works on.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -18,22 +19,23 @@ from ucc_path.features.heads import CountHead
 from ucc_path.features.levels import FromLevels
 from ucc_path.features.pairing import PairedEngine
 from ucc_path.features.reading import PatchReader, PictureReader, PictureShape
+from ucc_path.features.smoothing import engine_of_shares
 from ucc_path.formats import model_safetensors
 from ucc_path.geometry import Cell
 from ucc_path.mask.deciding import Decision
 from ucc_path.model import UCC, PixelNetwork
 from ucc_path.model.devices import choose_device
 from ucc_path.model.recipes import TrainedModel, assemble
-from ucc_path.model.unet import CellShares
 from ucc_path.slide import Slide
 from ucc_path.slide.damage import Surviving
-from ucc_path.workflows.assignment import PIXELS, assignment_of, decision_of
+from ucc_path.workflows.assignment import PIXELS, assignment_of, decision_of, smoothing_px
 from ucc_path.workflows.segment import memory
 from ucc_path.workflows.segment.jobs import ModelSpec
 
 # How far a network of pixels looks around a pixel. lite0 looks twice as far, and beyond this it hardly shows: of the
 # pixels of a mask one in five thousand was of another class than with all around it, and no cell.
 MARGIN_PX = {"blocks": 64, "lite0": 96}
+_BEYOND_PX = 32  # that it looks around the places that are smoothed with those of a picture's inner part
 _CHANNELS = 3  # of a slide
 
 
@@ -104,22 +106,21 @@ def load(spec: ModelSpec) -> Loaded:
         )
     unet = model.network if isinstance(model.network, PixelNetwork) else model.pixels if assign == PIXELS else None
 
-    def engine_of(network: nn.Module, batch_size: int, side_px: int) -> tuple[Engine, str]:
-        shape = (batch_size, side_px, side_px, _CHANNELS)
+    def make(network: nn.Module, side_px: int, at_once: int = 1) -> tuple[Engine, str]:
+        shape = (at_once, side_px, side_px, _CHANNELS)
         return make_engine(wishes.inference, FromLevels(network, _CHANNELS), device, shape=shape, threads=spec.threads)
 
     if unet is None:
-        extractor = model.network.get_submodule("extractor")
-        engine, remark = engine_of(extractor, wishes.batch_size, settings.patch_px)
+        engine, remark = make(model.network.get_submodule("extractor"), settings.patch_px, wishes.batch_size)
         return Loaded(model, engine, remark, device, wishes.batch_size, stride_px, None, head, assign)
-    # A patch may reach further than a Unet looks.
-    margin_px = max(MARGIN_PX[settings.encoder], settings.patch_px - stride_px)
+    reach_px = smoothing_px(card, wishes)
+    # A patch may reach further than a Unet looks, and so may what is smoothed.
+    margin_px = max(MARGIN_PX[settings.encoder], settings.patch_px - stride_px, math.ceil(reach_px) + _BEYOND_PX)
     pictures = PictureShape.of(settings.patch_px, stride_px, margin_px=margin_px, multiple_px=settings.picture_multiple)
-    shares = CellShares(unet, margin_px=margin_px, core_px=pictures.core_px, cell_px=stride_px)
-    engine, remark = engine_of(shares, 1, pictures.side_px)
+    engine, remark = engine_of_shares(unet, pictures, cell_px=stride_px, reach_px=reach_px, make=make)
     if unet is model.pixels:
         at_once = min(wishes.batch_size, (pictures.core_px // stride_px) ** 2)
-        features, other = engine_of(model.network.get_submodule("extractor"), at_once, settings.patch_px)
+        features, other = make(model.network.get_submodule("extractor"), settings.patch_px, at_once)
         engine = PairedEngine(engine, features, pictures, settings.patch_px, stride_px, at_once)
         remark = remark or other
     return Loaded(model, engine, remark, device, 1, stride_px, pictures, head, assign)

@@ -32,7 +32,6 @@ from ucc_path.slide.damage import Surviving, read_surviving
 from ucc_path.slide.reader import COARSER_TOLERANCE, MAX_THUMBNAIL_PX
 from ucc_path.stain import Change
 from ucc_path.tissue import require_tissue, tissue_of
-from ucc_path.workflows.assignment import smoothing_px
 from ucc_path.workflows.peak import forget_peak, peak_mb
 from ucc_path.workflows.segment import memory
 from ucc_path.workflows.segment.adapting import adapted
@@ -142,8 +141,7 @@ def _judge(job: SlideJob, loaded: Loaded, slide: Slide, survey: Survey, work: Pa
             )
             stream, decision = stack.enter_context(again)
         elif isinstance(decision, ByShare):
-            width = smoothing_px(loaded.model.card, wishes) / plan.stride_px
-            stream, decision = stack.enter_context(adapted(stream, work, width=width, strength=wishes.adapt))
+            stream, decision = stack.enter_context(adapted(stream, work, strength=wishes.adapt))
         labels, sure = decide(stream, decision, (plan.grid.rows, plan.grid.cols))
     threshold = decision.threshold if isinstance(decision, ByShare) else None
     labels = clean(labels, wishes.clean_up)
