@@ -23,7 +23,7 @@ from ucc_path.model import Unet
 from ucc_path.model.lite import LiteUnet
 from ucc_path.model.preparing import Preparation
 from ucc_path.model.ucc import Extractor
-from ucc_path.model.unet import CellShares
+from ucc_path.model.unet import CellLooks, CellShares
 from ucc_path.settings import ModelSettings
 
 CPU = torch.device("cpu")
@@ -58,6 +58,11 @@ def make_lite() -> FromLevels:
     unet = LiteUnet(is_density=True)
     unet.encoder.load_state_dict(lite0_pth.read(lite0_pth.require()))
     return FromLevels(CellShares(unet, margin_px=8, core_px=32, cell_px=16), 3)
+
+
+def make_looks() -> FromLevels:
+    torch.manual_seed(0)
+    return FromLevels(CellLooks(Unet(FEW), 24), 3)
 
 
 def make_pictures(seed: int = 0, shape: tuple[int, ...] = SHAPE) -> NDArray[np.uint8]:
@@ -105,6 +110,14 @@ def test_openvino_agrees_with_pytorch_on_whole_pictures(make_network_of_pixels: 
     pictures, network = make_pictures(shape=(1, 48, 48, 3)), make_network_of_pixels()
     found = OpenVinoEngine(network, pictures.shape, threads=1)(pictures, TABLE)
     assert found.shape == (1, 2, 2, 1)
+    np.testing.assert_allclose(found, by_network(network, pictures), atol=1e-5)
+
+
+@needs_openvino
+def test_openvino_agrees_with_pytorch_on_how_cells_look() -> None:
+    pictures, network = make_pictures(shape=(1, 48, 48, 3)), make_looks()
+    found = OpenVinoEngine(network, pictures.shape, threads=1)(pictures, TABLE)
+    assert found.shape == (1, 2, 2, 4)
     np.testing.assert_allclose(found, by_network(network, pictures), atol=1e-5)
 
 

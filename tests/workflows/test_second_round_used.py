@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 from reports import counts_in, evaluated, figures_in, table_rows
 
 from ucc_path.errors import ModelError, SettingsError
+from ucc_path.features.reading import PictureShape
+from ucc_path.features.smoothing import CELL_PX, SmoothedEngine
 from ucc_path.formats import model_safetensors, report_json, tile_png, tiles_csv
 from ucc_path.geometry import PointL0
-from ucc_path.mask.smoothing import smoothed
 from ucc_path.mask.thresholds import count_normal, threshold_of
 from ucc_path.model.recipes import TrainedModel, assemble
 from ucc_path.settings import SegmentationSettings, TissueSettings
@@ -30,7 +31,7 @@ from ucc_path.workflows.segment.jobs import ModelSpec, SlideJob, examine, segmen
 
 Segment = Callable[..., dict[str, Any]]
 PATCH, SIDE = 16, 64
-SMOOTH_PX = 5.0  # of what is painted to the pixel
+SMOOTH_PX = 12.0  # of what is painted to the pixel
 SLIDE_PX, AROUND_PX = 256, 64  # of the slide at the model's 2 um/px, and more than a Unet looks around it
 
 
@@ -92,6 +93,27 @@ def shares_of(model: TrainedModel, rgb: NDArray[np.uint8]) -> NDArray[np.float32
     return np.asarray(torch.sigmoid(logits).numpy(), np.float32)
 
 
+def shares_within(run: Path, rgb: NDArray[np.uint8], margin_px: int, smooth_px: float) -> NDArray[np.float32]:
+    """What it says of each pixel within a margin, smoothed."""
+    model = model_of(run)
+    shares, core_px = shares_of(model, rgb), len(rgb) - 2 * margin_px
+    inner = slice(margin_px, margin_px + core_px)
+    if smooth_px == 0:
+        return shares[inner, inner]
+    looks = model.preparation(torch.from_numpy(rgb[None]))[0].permute(1, 2, 0).numpy()
+    cells = len(rgb) // CELL_PX
+    found = np.concatenate([shares[..., None], looks], axis=2).reshape(cells, CELL_PX, cells, CELL_PX, 4).mean((1, 3))
+
+    class Said:
+        name = "what it says by itself"
+
+        def __call__(self, pictures: NDArray[np.uint8], table: NDArray[np.float32]) -> NDArray[np.float32]:
+            return found[None]
+
+    engine = SmoothedEngine(Said(), PictureShape(core_px, margin_px, len(rgb)), 1, smooth_px)
+    return engine(rgb[None], np.zeros(0, np.float32))[0, :, :, 0]
+
+
 @pytest.mark.parametrize(
     ("stride_px", "smooth_px", "adapt"), [(16, 0.0, 0.0), (8, 0.0, 0.0), (4, 0.0, 1.0), (16, 12.0, 1.0), (4, 6.0, 0.0)]
 )
@@ -103,12 +125,11 @@ def test_the_mask_of_a_slide_is_what_the_network_of_pixels_says_of_its_cells(
     with Slide(slide) as opened:
         corner, side = PointL0(-4 * AROUND_PX, -4 * AROUND_PX), SLIDE_PX + 2 * AROUND_PX
         rgb = np.array(opened.read_rectangle(corner, (side, side), 2.0))
-    inner = slice(AROUND_PX, AROUND_PX + SLIDE_PX)
     cells = SLIDE_PX // stride_px
-    shares = shares_of(model_of(run), rgb)[inner, inner].reshape(cells, stride_px, cells, stride_px).mean(axis=(1, 3))
+    pixels = shares_within(run, rgb, AROUND_PX, smooth_px)
+    shares = pixels.reshape(cells, stride_px, cells, stride_px).mean(axis=(1, 3))
     labels = raster(tmp_path / "segmented", "labels")
     is_tissue = labels > 0
-    shares = smoothed(shares, is_tissue, smooth_px / stride_px)
     threshold = record["threshold"]
     assert threshold == pytest.approx(threshold_of(count_normal(shares[is_tissue]), adapt), abs=2e-3)
     assert (abs(threshold - 0.5) > 0.01) == (adapt > 0)
@@ -174,16 +195,15 @@ def counted(found: NDArray[np.bool_], truth: NDArray[np.bool_]) -> tuple[int, ..
     return tuple(int(both.sum()) for both in (found & truth, found & ~truth, ~found & ~truth, ~found & truth))
 
 
-def shares_of_tile(dataset: Path, run: Path, tile: str) -> NDArray[np.float32]:
+def shares_of_tile(dataset: Path, run: Path, tile: str, smooth_px: float) -> NDArray[np.float32]:
     """What the network of pixels says of a tile, which it sees mirrored: a tile has nothing around it."""
     (row,) = [row for row in tiles_csv.read(dataset) if row.tile_id == tile]
     mirrored = np.pad(tile_png.read_image(dataset, row), ((32, 32), (32, 32), (0, 0)), mode="reflect")
-    return shares_of(model_of(run), mirrored)[32:-32, 32:-32]
+    return shares_within(run, mirrored, 32, smooth_px)
 
 
-def of_patches(shares: NDArray[np.float32], smooth_px: float) -> NDArray[np.float32]:
-    means = shares.reshape(4, PATCH, 4, PATCH).mean(axis=(1, 3))
-    return smoothed(means, np.ones((4, 4), np.bool_), smooth_px / PATCH)
+def of_patches(shares: NDArray[np.float32]) -> NDArray[np.float32]:
+    return np.asarray(shares.reshape(4, PATCH, 4, PATCH).mean(axis=(1, 3)), np.float32)
 
 
 @pytest.mark.parametrize("tile", ["quarter", "half"])
@@ -191,10 +211,10 @@ def test_the_figures_are_those_of_its_mask_on_the_grid_and_by_its_pixels(
     report: Path, dataset: Path, run: Path, tile: str
 ) -> None:
     (row,) = [row for row in tiles_csv.read(dataset) if row.tile_id == tile]
-    truth, shares = tile_png.read_mask(dataset, row), shares_of_tile(dataset, run, tile)
+    truth, shares = tile_png.read_mask(dataset, row), shares_of_tile(dataset, run, tile, SMOOTH_PX)
     threshold = report_json.read(report)["models"][0]["thresholds"][row.slide]
-    on_grid = (of_patches(shares, SMOOTH_PX) > threshold).repeat(PATCH, axis=0).repeat(PATCH, axis=1)
-    fine = smoothed(shares, np.ones_like(truth), SMOOTH_PX) > threshold
+    on_grid = (of_patches(shares) > threshold).repeat(PATCH, axis=0).repeat(PATCH, axis=1)
+    fine = shares > threshold
     assert not np.array_equal(fine, on_grid)
     assert counts_in(report, "run-pixels", tile) == counted(fine, truth)
     assert counts_in(report, "run", tile) == counted(on_grid, truth)
@@ -214,7 +234,7 @@ def test_each_slide_is_judged_by_the_threshold_that_its_tiles_ask_for(
     tiles = [row for row in tiles_csv.read(dataset) if row.split == "test"]
     for slide in {row.slide for row in tiles}:
         ids = [row.tile_id for row in tiles if row.slide == slide]
-        counts = sum(count_normal(of_patches(shares_of_tile(dataset, run, tile), smooth_px)) for tile in ids)
+        counts = sum(count_normal(of_patches(shares_of_tile(dataset, run, tile, smooth_px))) for tile in ids)
         threshold = record["models"][0]["thresholds"][slide]
         assert threshold == pytest.approx(threshold_of(counts, adapt), abs=2e-3) != 0.5
 
