@@ -5,9 +5,9 @@
 SLIDES is a folder of slides with an annotation beside each; a slide is a case. In fold k of n the k-th slide is test,
 the (k+2)-th val, and all others train. Rows: `ucc` (unique class counts), `ucc-kinds` (kinds of tiles), `unet` (masks;
 at least the time of the longer of those two, the weights with the lowest loss on val tiles), `unet-twice` (twice the
-steps), `unet-blocks` (without what was learnt from photographs) and `supervised` (a classifier of patches, masks), all
-three with the first seed alone, and what `ucc-path evaluate` puts beside them. DIR gets quality.md, quality.json,
-quality.csv and, with --label-cost, label-cost.svg and .png: quality against a person's work.
+steps) and `supervised` (a classifier of patches, masks), both with the first seed alone, and what `ucc-path evaluate`
+puts beside them. DIR gets quality.md, quality.json, quality.csv and, with --label-cost, label-cost.svg and .png:
+quality against a person's work.
 
 Each command has one thread, and --jobs of them run side by side. What was finished is not done again, so a run that was
 stopped is simply started again. A job that fails costs its own figures; the page says which are missing. Exit status 0:

@@ -31,9 +31,8 @@ _AIMS = (
 _TIME_WORDS = (
     "Seconds of training on one thread, all rounds together, with other jobs beside. `early`: the loss on val tiles "
     "fell no more; `steps`: all steps allowed were done. The Unet had at least the seconds due to it, those of the "
-    "longer of ucc-kinds and ucc, and did not stop early before. `unet-twice` had twice its steps and patience, "
-    "`unet-blocks` the blocks of the extractor in place of what has learnt from photographs; these two and "
-    "`supervised` are of the first seed alone."
+    "longer of ucc-kinds and ucc, and did not stop early before. `unet-twice` had twice its steps and patience; "
+    "it and `supervised` are of the first seed alone."
 )
 _TIME_COLUMNS = {
     "fold": "fold",

@@ -79,11 +79,11 @@ def jobs_of(plan: Plan) -> list[Job]:
     for fold in plan.folds if plan.label_cost else ():
         for size in SIZES:
             jobs += _fewer_labels(plan, fold, size)
+    first = plan.seeds[0]
+    rows = plan.rows(first)
+    for row in sorted(set(rows) - set(WHOLE_SLIDES), key=lambda row: row == TWICE):  # the dearest last
+        jobs += [_training(plan, fold, first, row) for fold in plan.folds]
     for fold in plan.folds:
-        first = plan.seeds[0]
-        rows = plan.rows(first)
-        beside = sorted(set(rows) - set(WHOLE_SLIDES), key=lambda row: (row == TWICE, row))  # the dearest last
-        jobs += [_training(plan, fold, first, row) for row in beside]
         jobs += [_report(plan, fold, first, split, rows, again=True) for split in SPLITS]
     return jobs
 

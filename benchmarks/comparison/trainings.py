@@ -21,7 +21,6 @@ ROWS: dict[str, tuple[str, ...]] = {
     "ucc": ("--supervision", "ucc"),
     "unet": ("--model", "unet"),
     "unet-twice": ("--model", "unet"),
-    "unet-blocks": ("--model", "unet", "--encoder", "blocks"),
     "supervised": ("--model", "supervised"),
 }
 TAUGHT_BY = {row: {"ucc-kinds": "kinds", "ucc": "counts"}.get(row, "masks") for row in ROWS}
