@@ -79,7 +79,9 @@ def test_neither_smoothed_nor_adapted_it_finds_what_was_painted(run: Run, tmp_pa
     assert done.stdout.splitlines()[0] == "slide: normal 0.4424 mm2, metastases 0.1475 mm2; 0 windows to review"
 
 
-@pytest.mark.parametrize("wish", [("--smooth-px", "-1"), ("--smooth-px", "nan"), ("--adapt", "3"), ("--adapt", "x")])
+@pytest.mark.parametrize(
+    "wish", [("--smooth-px", "-1"), ("--smooth-px", "nan"), ("--smooth-px", "129"), ("--adapt", "3"), ("--adapt", "x")]
+)
 def test_wishes_that_make_no_sense_cost_one_line(run: Run, tmp_path: Path, wish: tuple[str, str]) -> None:
     paint_slide(tmp_path / "slide.tif")
     done = run("slide.tif", *wish)

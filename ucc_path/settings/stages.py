@@ -214,7 +214,7 @@ class SegmentationSettings:
         "how far around a place the probabilities of a network of pixels that labels of tiles have taught are averaged "
         "over what looks like it, at the model's scale; 0 is not at all",
         low=0,
-        high=256,
+        high=128,
     )
     adapt: float = setting(
         0.5,
