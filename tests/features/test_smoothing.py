@@ -100,6 +100,30 @@ def test_between_cells_logits_rise_evenly(cell_px: int, margin_px: int) -> None:
     assert engine.name == "given"
 
 
+def by_engine(shares: Floats, looks: Floats) -> Floats:
+    """Of each cell, of pictures that are all inner part."""
+    cells = len(shares)
+    found = np.concatenate([shares[..., None], looks[..., None]], axis=2)[None]
+    engine = SmoothedEngine(Given(found), PictureShape(cells * CELL_PX, 0, cells * CELL_PX), CELL_PX, 4.0 * CELL_PX)
+    return engine(np.zeros((1, 8, 8, 1), np.uint8), TABLE)[0, :, :, 0]
+
+
+def test_a_nucleus_more_or_less_makes_no_other_tissue() -> None:
+    """The looks of cells are blurred a little before they are compared."""
+    shares, looks = np.full((12, 12), 0.2, np.float32), np.zeros((12, 12), np.float32)
+    shares[6, 6], looks[6, 6] = 0.9, 1.0
+    assert by_engine(shares, looks)[6, 6] < 0.5
+    looks[4:9, 4:9] = 1.0  # as large as tissue is
+    shares[4:9, 4:9] = 0.9
+    assert by_engine(shares, looks)[6, 6] > 0.85
+
+
+def test_nothing_is_surer_than_one_in_ten_thousand() -> None:
+    looks = np.zeros((12, 12), np.float32)
+    for share, most in ((0.0, 1e-4), (1.0, 1 - 1e-4)):
+        np.testing.assert_allclose(by_engine(np.full((12, 12), share, np.float32), looks), most, rtol=1e-3)
+
+
 def test_a_picture_may_end_where_its_inner_part_does() -> None:
     found = np.full((1, 4, 4, 4), 0.25, np.float32)
     engine = SmoothedEngine(Given(found), PictureShape(32, 0, 32), 16, 20.0)
