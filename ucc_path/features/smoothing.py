@@ -59,8 +59,8 @@ class SmoothedEngine:
         inner = slice(max(0, first_px // CELL_PX - 1), min(len(found), -(-end_px // CELL_PX) + 1))
         looks = gaussian_filter(found[..., 1:], _BLUR_CELLS, axes=(0, 1), mode="nearest")
         logits = smoothed(_logits(found[..., 0]), looks, self.reach_px / CELL_PX, inner)
-        between = _between(np.arange(first_px, end_px), inner, CELL_PX)
-        shares = 1 / (1 + np.exp(-(between @ logits @ between.T)))
+        places = np.clip((np.arange(first_px, end_px) + 0.5) / CELL_PX - 0.5 - inner.start, 0, len(logits) - 1)
+        shares = 1 / (1 + np.exp(-_between(_between(logits, places, axis=0), places, axis=1)))
         cells = self.shape.core_px // self.cell_px
         return np.asarray(shares.reshape(cells, self.cell_px, cells, self.cell_px).mean(axis=(1, 3))[..., None])
 
@@ -96,12 +96,15 @@ def smoothed(logits: Floats, looks: Floats, reach: float, inner: slice) -> Float
     own = looks[inner, inner]
     distances = np.arange(-far, far + 1) / max(reach, 1)
     sums, weights = np.zeros(own.shape[:2], np.float32), np.zeros(own.shape[:2], np.float32)
+    # Used again for every row: to get and give back memory would take longer than to compute.
+    unlike, part = (np.empty((*own.shape[:2], len(distances)), np.float32) for _ in range(2))
     for down, distance in enumerate(distances):
         rows, cols = slice(inner.start + down, inner.stop + down), slice(inner.start, inner.stop + 2 * far)
-        unlike = np.zeros((*own.shape[:2], len(distances)), np.float32)
+        unlike[:] = 0
         for channel in range(looks.shape[2]):
             beside = sliding_window_view(there[rows, cols, channel], len(distances), axis=1)
-            unlike += (beside - own[..., channel, None]) ** 2
+            np.subtract(beside, own[..., channel, None], out=part)
+            unlike += np.multiply(part, part, out=part)
         unlike *= -0.5 / (looks.shape[2] * ALIKE**2)
         unlike -= (0.5 * (distances**2 + distance**2)).astype(np.float32)
         counts = np.exp(unlike, out=unlike)
@@ -115,8 +118,12 @@ def _logits(shares: Floats) -> Floats:
     return np.asarray(np.log(within / (1 - within)), np.float32)
 
 
-def _between(pixels: NDArray[np.int64], cells: slice, cell_px: int) -> Floats:
-    """What each pixel takes of each cell, (pixels, cells): of the two that it lies between, by how near they are."""
-    count = cells.stop - cells.start
-    places = np.clip((pixels + 0.5) / cell_px - 0.5 - cells.start, 0, count - 1)
-    return np.asarray(np.clip(1 - np.abs(places[:, None] - np.arange(count)), 0, 1), np.float32)
+def _between(values: Floats, places: NDArray[np.float64], axis: int) -> Floats:
+    """Values at places between them along an axis: of the two beside each, by how near they are.
+
+    Not as a product of matrices: for that a library would take all cores, and its digits depend on how many there are.
+    """
+    first = places.astype(np.int64)
+    lower, upper = (values.take(np.minimum(cells, values.shape[axis] - 1), axis) for cells in (first, first + 1))
+    weights = np.expand_dims((places - first).astype(np.float32), 1 - axis)
+    return np.asarray(lower + (upper - lower) * weights, np.float32)

@@ -75,4 +75,5 @@ class CellLooks(nn.Module):
     def forward(self, pictures: Tensor) -> Tensor:
         """(n, channels, side, side) -> (n, side / cell_px, side / cell_px, 1 + channels)."""
         shares = torch.sigmoid(self.unet(pictures).float()).unsqueeze(1)
-        return functional.avg_pool2d(torch.cat([shares, pictures.float()], dim=1), self.cell_px).movedim(1, -1)
+        means = (functional.avg_pool2d(values, self.cell_px) for values in (shares, pictures.float()))
+        return torch.cat(list(means), dim=1).movedim(1, -1)

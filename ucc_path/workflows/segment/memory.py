@@ -28,7 +28,7 @@ _THREAD = 100 * MB  # the network's inner values, a few batches and blocks
 _A_CELL = 16  # labels, how sure, windows, the search for regions
 _A_THUMBNAIL_PIXEL = 16  # the picture, and the masks from which tissue is found
 
-_M_MMAP_THRESHOLD, _LARGE = -3, 2**17
+_M_MMAP_THRESHOLD, _LARGE = -3, 2**20
 
 _UNITS = {"": 1, "K": 10**3, "M": MB, "G": GB, "T": 10**12}
 _FULL = ("allocate", "bad_alloc", "bad allocation", "out of memory", "could not create a memory", "start new thread")
