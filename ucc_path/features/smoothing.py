@@ -27,7 +27,7 @@ from ucc_path.model.unet import CellLooks, CellShares
 Floats = NDArray[np.float32]
 
 CELL_PX = 8
-"""Side of the cells. In finer ones edges were no truer, and each is compared with all around it."""
+"""Side of the cells. Each is compared with all around it, so that finer ones would cost many times as much."""
 ALIKE = 0.15
 """How much the looks of places differ that count six tenths of what equal ones do, in spreads of a slide's tissue."""
 
