@@ -11,7 +11,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -23,6 +23,7 @@ from ucc_path.model.devices import mixed_precision
 
 Pictures = NDArray[np.uint8]
 Values = NDArray[np.float32]
+AnyNumber = TypeVar("AnyNumber", bound=np.generic)
 
 # From PyTorch, of features or probabilities between 0 and 1. Rounding makes 1e-6, and 1e-2 in half precision.
 _LARGEST_DIFFERENCE = {"cpu": 1e-4, "cuda": 3e-2}
@@ -36,6 +37,13 @@ class Engine(Protocol):
 
     def __call__(self, pictures: Pictures, table: Table) -> Values:
         """A full batch (batch, side, side, channels) -> (batch, ...)."""
+
+
+def full_batch(part: NDArray[AnyNumber], size: int) -> NDArray[AnyNumber]:
+    """(n, ...) -> (size, ...), an array of its own: filled up with zeros, or cut."""
+    whole = np.zeros((size, *part.shape[1:]), part.dtype)
+    whole[: len(part)] = part[:size]
+    return whole
 
 
 class TorchEngine:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ucc_path.features.engines import Engine, Pictures, Values
+from ucc_path.features.engines import Engine, Pictures, Values, full_batch
 from ucc_path.features.levels import Table
 from ucc_path.features.reading import PictureShape, cut
 
@@ -47,8 +47,5 @@ class PairedEngine:
         for first in range(0, cells * cells, self.batch_size):
             chosen = slice(first, first + self.batch_size)
             patches = cut(picture, tops[chosen], lefts[chosen], self.patch_px)
-            count = len(patches)
-            if count < self.batch_size:
-                patches = np.concatenate([patches, np.zeros((self.batch_size - count, *patches.shape[1:]), np.uint8)])
-            found.append(self.features(patches, table)[:count])
+            found.append(self.features(full_batch(patches, self.batch_size), table)[: len(patches)])
         return np.concatenate(found)

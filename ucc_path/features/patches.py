@@ -7,6 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from ucc_path.features.engines import full_batch
 from ucc_path.model.devices import mixed_precision
 from ucc_path.model.preparing import Preparation
 
@@ -29,14 +30,9 @@ def features_of(
     extractor.eval()
     with torch.no_grad(), mixed_precision(device):
         for first in range(0, max(1, len(patches)), BATCH):
-            batch = _full(patches[first : first + BATCH]).to(device)
-            change = None if stain is None else _full(stain[first : first + BATCH]).to(device)
+            given = slice(first, first + BATCH)
+            batch = torch.from_numpy(full_batch(patches[given], BATCH)).to(device)
+            change = None if stain is None else torch.from_numpy(full_batch(stain[given], BATCH)).to(device)
             features: torch.Tensor = extractor(preparation(batch, change))
             found.append(features[: len(patches) - first].float().cpu().numpy())
     return np.concatenate(found)
-
-
-def _full(part: NDArray[np.generic]) -> torch.Tensor:
-    whole = np.zeros((BATCH, *part.shape[1:]), part.dtype)
-    whole[: len(part)] = part
-    return torch.from_numpy(whole)

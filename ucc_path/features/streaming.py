@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ucc_path.ahead import in_order
 from ucc_path.features.cells import Block, CellPlan
+from ucc_path.features.engines import full_batch
 from ucc_path.features.reading import Items
 
 Compute = Callable[[NDArray[np.uint8]], NDArray[np.float32]]
@@ -81,10 +82,8 @@ def _filled(waiting: list[Items], size: int) -> tuple[_Batch, list[Items]]:
     pictures, cells, wanted = (
         np.concatenate([getattr(some, name) for some in waiting]) for name in ("pictures", "cells", "wanted")
     )
-    full = np.zeros((size, *pictures.shape[1:]), np.uint8)
-    full[: len(pictures[:size])] = pictures[:size]
     left = [Items(pictures[size:], cells[size:], wanted[size:], 0)] if len(cells) > size else []
-    return _Batch(full, cells[:size], wanted[:size]), left
+    return _Batch(full_batch(pictures, size), cells[:size], wanted[:size]), left
 
 
 class _OpenBands:
