@@ -14,7 +14,7 @@ stopped is simply started again. A job that fails costs its own figures; the pag
 all done; 1: some of it failed; 2: bad usage.
 
 Estimated from the seconds of single jobs on two quiet cores with --precision bfloat16, on a CPU that computes in it:
-about 22 minutes as it is, 100 with --full, 6 with --quick; --label-cost adds 13 minutes a fold. In float32 it is up to
+about 22 minutes as it is, 100 with --full, 6 with --quick; --label-cost adds 14 minutes a fold. In float32 it is up to
 twice as long.
 """
 
