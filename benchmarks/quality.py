@@ -13,9 +13,9 @@ Each command has one thread, and --jobs of them run side by side. What was finis
 stopped is simply started again. A job that fails costs its own figures; the page says which are missing. Exit status 0:
 all done; 1: some of it failed; 2: bad usage.
 
-Estimated from the seconds of single jobs on two quiet cores with --precision bfloat16, on a CPU that computes in it:
-about 22 minutes as it is, 100 with --full, 6 with --quick; --label-cost adds 14 minutes a fold. In float32 it is up to
-twice as long.
+On two cores with --precision bfloat16, on a CPU that computes in it: 11 minutes with --quick, and by the seconds of
+single jobs about 25 as it is and 140 with --full; --label-cost adds 14 minutes a fold. In float32 it is up to twice as
+long.
 """
 
 from __future__ import annotations
